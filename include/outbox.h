@@ -1,0 +1,51 @@
+/* outbox.h: transitions into PostgreSQL, and what the service asks of its tables. Blocking: worker and pool threads only.
+ * The SQL functions behind it are described in migrations/README.md. */
+#ifndef PRESENCE_OUTBOX_H
+#define PRESENCE_OUTBOX_H
+
+#include "pg.h"
+#include "transition.h"
+
+struct outbox_counts {
+  int64_t appended; /* rows written, repairs of the history included */
+  int64_t repeats;  /* entries refused by the guard: PostgreSQL already had them */
+  int64_t repairs;  /* rows that make a history whole (state_lost and the like) */
+  int64_t rejected; /* entries put aside in presence.rejected */
+};
+
+/* Appends entries of one partition in stream order, at most OUTBOX_APPEND_MAX, exactly once however often it is repeated. When
+ * PostgreSQL refuses the batch because of a row (not because it is down), the batch is halved until the row is alone; that one
+ * goes to presence.rejected and the others are appended. STATUS_OK: committed. STATUS_CLOSED, STATUS_UNAVAILABLE: repeat. */
+#define OUTBOX_APPEND_MAX 1000
+enum status outbox_append(struct pg_client *client, uint32_t partition, const struct transition *entries, size_t count,
+                          struct outbox_counts *counts) MUST_CHECK;
+
+/* The largest session that PostgreSQL knows in the partition; SESSION_ID_NONE where none. */
+enum status outbox_last_session(struct pg_client *client, uint32_t partition, struct session_id *session) MUST_CHECK;
+
+/* Makes the partitions of the next days, drops the old ones by retention, cleans the default one. Safe to run from several
+ * processes at once. */
+enum status outbox_maintain(struct pg_client *client, int64_t retention_days, int64_t forget_days) MUST_CHECK;
+
+/* A device's last known state. The strings are owned by the struct. */
+struct device_row {
+  bool found;
+  bool online;
+  struct session_id session;
+  int64_t online_since_ms, last_seen_ms, offline_at_ms, ttl_ms; /* TIME_MS_LOST where null */
+  enum transition_reason reason;
+  struct buf meta; /* the bytes sent; len 0: none */
+};
+/* rows[i] answers devices[i]; at most 1000 a call; found = false where there is none. Free each meta with buf_free. */
+enum status outbox_device_rows(struct pg_client *client, struct str tenant, const struct str *devices, size_t count,
+                               struct device_row *rows) MUST_CHECK;
+
+/* Checks schema version and records or compares the number of partitions (deployment). STATUS_REFUSED with one clear line in
+ * *message (malloc'd) where they do not fit: too old a schema, other partitions. */
+enum status outbox_check_deployment(struct pg_client *client, int64_t partitions, char **message) MUST_CHECK;
+
+/* Forward-only migrations embedded in the program; repeatable; two processes at once are safe (advisory lock).
+ * *applied = how many were new. */
+enum status outbox_migrate(struct pg_client *client, size_t *applied, char **message) MUST_CHECK;
+
+#endif

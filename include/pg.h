@@ -1,0 +1,40 @@
+/* pg.h: one PostgreSQL connection for one thread, kept alive across failures. Blocking: never on an API loop. */
+#ifndef PRESENCE_PG_H
+#define PRESENCE_PG_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+
+#include "clock.h"
+#include "status.h"
+#include "str.h"
+
+struct pg_client;
+
+/* url is copied. application_name shows in pg_stat_activity. Does not connect yet. */
+enum status pg_client_new(const char *url, const char *application_name, const struct clock *clock,
+                          struct pg_client **client) MUST_CHECK;
+void pg_client_free(struct pg_client *client);
+
+/* A usable connection, connecting if needed (connect_timeout and a statement limit are set, TCP keep-alives on, a read-only
+ * server is refused: target_session_attrs=read-write). STATUS_UNAVAILABLE while it can't; back-off (50 ms doubling to 2 s with
+ * jitter) makes repeated calls cheap: it returns at once until the next try is due. */
+enum status pg_client_connection(struct pg_client *client, PGconn **connection) MUST_CHECK;
+
+/* Any statement, in one piece and in autocommit: text parameters (NULL = null). A broken connection is dropped, so that the next
+ * call connects anew: STATUS_CLOSED = the effect is unknown. STATUS_REFUSED = PostgreSQL answered with an error: *result then
+ * holds it (PQresultErrorField). 25006 (read-only) and 57P0x (shutting down) drop the connection too and count as CLOSED.
+ * The caller PQclear()s *result, also when NULL. */
+enum status pg_client_exec(struct pg_client *client, const char *sql, int parameter_count, const char *const *parameters,
+                           PGresult **result) MUST_CHECK;
+/* The same with types, lengths and formats as PQexecParams takes them (binary arrays). */
+enum status pg_client_exec_params(struct pg_client *client, const char *sql, int parameter_count, const Oid *types,
+                                  const char *const *values, const int *lengths, const int *formats, int result_format,
+                                  PGresult **result) MUST_CHECK;
+/* The last error as one line without secrets; valid until the next call. */
+const char *pg_client_error(const struct pg_client *client);
+bool pg_client_is_up(const struct pg_client *client);
+/* Ends a statement under way from another thread (PQcancel), for a quick stop. Any thread. */
+void pg_client_interrupt(struct pg_client *client);
+
+#endif
