@@ -1,0 +1,170 @@
+/* store.h: the scripts of service/redis/scripts as typed calls: encode one into a redis_call, send it by a link or a conn, decode
+ * the reply. No I/O here. Strings in results are borrowed from the reply. At most STORE_ITEMS_MAX devices a call.
+ *
+ * "Alive", the presence clock and all transitions are decided in the scripts, on Redis's clock, in one place (prelude.lua). */
+#ifndef PRESENCE_STORE_H
+#define PRESENCE_STORE_H
+
+#include "redis.h"
+#include "transition.h"
+
+#define STORE_ITEMS_MAX 500
+
+/* What a device's bucket belongs to; of the directory's tenant. */
+struct store_tenant {
+  struct str id;
+  int64_t generation;
+  uint32_t buckets;
+};
+
+/* ---- record_heartbeats: heartbeats of one partition; an empty list is a tick (mark) */
+enum meta_action { META_KEEP, META_SET, META_REMOVE };
+struct record_item {
+  struct store_tenant tenant;
+  uint32_t bucket;
+  struct str device;
+  int64_t ttl_ms;
+  enum meta_action meta_action;
+  struct str meta;
+  bool may_open;    /* false: a new session is not opened (limits); renewals go on */
+  bool want_detail; /* answer session, start and metadata too */
+};
+enum record_code {
+  RECORD_RENEWED,    /* the session goes on */
+  RECORD_OPENED,     /* a new session */
+  RECORD_REOPENED,   /* the old session was over: closed as timeout, and a new one opened */
+  RECORD_NOT_OPENED, /* may_open was false and there is no session to renew (one that was over is closed) */
+  RECORD_BACKLOG,    /* the partition's stream is over its cap: no new sessions at present */
+  RECORD_STALE,      /* settings of an older generation */
+};
+struct record_options {
+  int64_t outage_ms;
+  struct str listener; /* the loop's name for its mark; unique among running loops */
+  int64_t backlog_cap; /* stream entries */
+};
+struct record_outcome {
+  enum record_code code;
+  struct session_id session; /* the detail: only where asked for */
+  int64_t online_since_ms;
+  struct str meta; /* len 0: none */
+};
+/* The caller has removed doubled devices and holds the items in any order; all of the same partition. */
+enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                const struct record_options *options, const struct record_item *items,
+                                size_t count) MUST_CHECK;
+struct record_reply {
+  int64_t now_ms;   /* Redis's clock: last_seen of every item in force */
+  int64_t deaf_ms;  /* what this call added to P */
+};
+enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
+                                struct record_outcome *outcomes) MUST_CHECK;
+
+/* Takes the listener's mark away when a loop stops in order. Reply: nothing of interest. */
+enum status store_unlisten_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                  struct str listener) MUST_CHECK;
+
+/* ---- disconnect */
+enum disconnect_code { DISCONNECT_CLOSED, DISCONNECT_NOTHING_OPEN, DISCONNECT_OTHER_SESSION, DISCONNECT_STALE };
+enum status store_disconnect_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                    int64_t outage_ms, const struct store_tenant *tenant, uint32_t bucket, struct str device,
+                                    const struct session_id *only /* NULL: whichever is open */) MUST_CHECK;
+enum status store_disconnect_decode(const redisReply *reply, enum disconnect_code *code, struct session_id *open) MUST_CHECK;
+
+/* ---- read_devices: what Redis knows of devices of one tenant in one partition, at one instant. Never extends life. */
+enum store_state {
+  STORE_NONE,    /* no facts and no unpublished close: the row in PostgreSQL decides (read it after this) */
+  STORE_ONLINE,
+  STORE_UNKNOWN, /* in doubt: an outage ate its heartbeats, or its live field was lost */
+  STORE_OVER,    /* facts, but the deadline has passed and no worker has looked yet: offline, reason timeout */
+  STORE_CLOSED,  /* closed, not yet in PostgreSQL */
+};
+struct store_device {
+  enum store_state state;
+  struct session_id session;
+  int64_t online_since_ms, last_seen_ms, ttl_ms;
+  int64_t offline_at_ms; /* OVER, CLOSED */
+  enum transition_reason reason;
+  struct str meta; /* len 0: none */
+};
+struct read_item {
+  uint32_t bucket;
+  struct str device;
+};
+enum status store_read_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                              int64_t outage_ms, const struct store_tenant *tenant, const struct read_item *items,
+                              size_t count) MUST_CHECK;
+enum status store_read_decode(const redisReply *reply, size_t count, int64_t *now_ms, struct store_device *devices) MUST_CHECK;
+
+/* ---- expire_due: the detector's step for a few buckets */
+struct expire_bucket { /* a member of `next`, see store_next */
+  struct str tenant;
+  uint32_t bucket;
+};
+struct expire_result {
+  int64_t now_ms;
+  int64_t presence_ms; /* L */
+  int64_t cutoff_ms;   /* on the presence clock: nothing later is decided */
+  int64_t closed, orphans;
+  int64_t listeners;           /* marks that count */
+  int64_t listeners_dropped;   /* silent for 5 s: warn */
+  bool more;                   /* some bucket still has members that are due */
+  const redisReply *lags;      /* array of integers: ms on the presence clock from deadline to now, one per closed session */
+};
+enum status store_expire_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                int64_t outage_ms, int64_t per_bucket_max, const struct expire_bucket *buckets,
+                                size_t count) MUST_CHECK;
+enum status store_expire_decode(const redisReply *reply, struct expire_result *result) MUST_CHECK;
+
+/* ---- next: a look at the head of `next`, with the clock */
+struct next_result {
+  int64_t now_ms, presence_ms, cutoff_ms;
+  const redisReply *members; /* array: member, score, member, score … earliest first */
+};
+enum status store_next_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                              int64_t outage_ms, size_t buckets_max) MUST_CHECK;
+enum status store_next_decode(const redisReply *reply, struct next_result *result) MUST_CHECK;
+
+/* ---- stream and trim: the publisher's steps */
+struct stream_entry {
+  struct session_id id; /* the entry's own stream id */
+  bool audit_marker;
+  struct transition transition;
+};
+enum status store_stream_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                size_t entries_max) MUST_CHECK; /* XRANGE from the head; also XLEN */
+/* Decodes at most *count entries; an entry that does not decode is logged and counted as STATUS_PROTOCOL by the caller. */
+enum status store_stream_decode(const redisReply *reply, struct stream_entry *entries, size_t *count,
+                                int64_t *backlog) MUST_CHECK;
+/* run_id: of the server the entries were read from; it goes out instead of the road's own. */
+enum status store_trim_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                              const char *run_id, const struct stream_entry *entries, size_t count) MUST_CHECK;
+
+/* ---- lease: which worker serves a partition; saves work, nothing depends on it */
+enum lease_wish { LEASE_TAKE_OR_KEEP, LEASE_ONLY_MARK, LEASE_GIVE_UP };
+struct lease_result {
+  bool mine;
+  int64_t workers; /* live workers seen in this partition, this one included */
+};
+enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                               struct str worker, int64_t lease_ms, enum lease_wish wish) MUST_CHECK;
+enum status store_lease_decode(const redisReply *reply, struct lease_result *result) MUST_CHECK;
+
+/* ---- adopt: makes a server usable (its run_id goes into `clock`) */
+enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                               struct session_id floor /* the highest session PostgreSQL knows in the partition */) MUST_CHECK;
+struct adopt_result {
+  bool adopted;   /* false: it was adopted already */
+  bool was_empty; /* there was no clock: nothing is known of open sessions (rebuild) */
+};
+enum status store_adopt_decode(const redisReply *reply, struct adopt_result *result) MUST_CHECK;
+/* Is the server adopted? Cheap. */
+enum status store_adopted_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
+
+/* ---- counts: open sessions of a tenant in a partition; clock figures for status */
+enum status store_count_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                               struct str tenant) MUST_CHECK;
+enum status store_count_decode(const redisReply *reply, int64_t *open_sessions) MUST_CHECK;
+/* All tenants' counts of a partition (for the presence_online metric): array tenant, count, … */
+enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
+
+#endif
