@@ -1,0 +1,41 @@
+/* api.h: one API loop: a thread with its event loop, HTTP server, Redis connections and batcher. No lock between loops. */
+#ifndef PRESENCE_API_H
+#define PRESENCE_API_H
+
+#include "batcher.h"
+#include "directory.h"
+#include "pg_pool.h"
+
+struct http_server;
+struct worker;
+
+/* What all loops share; owned by app.c, outlives them. */
+struct api_shared {
+  const struct config *config;
+  const struct clock *clock;
+  const struct redis_target *target;
+  struct directory *directory;
+  struct pg_pool *pool;
+  struct worker *worker; /* NULL without the role: for readyz */
+  bool serve_api;        /* false: healthz, readyz and metrics only */
+};
+
+/* Handlers reach everything from here. */
+struct api_loop {
+  const struct api_shared *shared;
+  struct loop *loop;
+  struct redis_link *link;
+  struct batcher *batcher;
+  struct http_server *server;
+  unsigned index;
+};
+
+struct api;
+/* Opens the listening socket(s), makes config.threads loops. *error: one clear line (port in use, bad address), malloc'd. */
+enum status api_new(const struct api_shared *shared, struct api **api, char **error) MUST_CHECK;
+enum status api_start(struct api *api) MUST_CHECK; /* logs the `listening` line with the real port */
+/* readyz says no for drain_ms, then: stop accepting, answer what is in flight, unlisten, join. Within limit_ms all is cut off. */
+void api_stop(struct api *api, int64_t drain_ms, int64_t limit_ms);
+void api_free(struct api *api);
+
+#endif

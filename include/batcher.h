@@ -1,0 +1,46 @@
+/* batcher.h: group commit of heartbeats. One per API loop, the loop's thread only.
+ *
+ *   handlers --batcher_add--> a list per partition --after each pass, one record_heartbeats per touched partition--> Redis
+ *                                                                    reply --> each waiting heartbeat's done()
+ * While a partition's call is outstanding its list grows, so batches grow by themselves under load. The batcher also keeps the
+ * marks: design: a loop that recorded nothing marks each partition every 25 ms with an empty call, after the waiting heartbeats,
+ * only where its last call succeeded and none is outstanding; after a start or a deaf interval not before the first real
+ * heartbeat or settle_ms. */
+#ifndef PRESENCE_BATCHER_H
+#define PRESENCE_BATCHER_H
+
+#include "store.h"
+
+struct batcher;
+
+struct batcher_options {
+  int64_t outage_ms, settle_ms, backlog_cap;
+  struct str listener;      /* unique name of this loop's marks; copied */
+  size_t queue_max;         /* waiting heartbeats of the loop, over it STATUS_FULL */
+  int64_t wait_max_ms;      /* waited longer for its turn: dropped with STATUS_TIMEOUT (1000) */
+};
+
+/* One waiting heartbeat; embedded in its owner, which keeps item's strings alive until done() has run, once. */
+struct batcher_entry {
+  struct record_item item;
+  /* outcome and now_ms only with STATUS_OK. Of several entries for one device in a batch the last one's values are written; all
+   * get the same outcome. */
+  void (*done)(struct batcher_entry *entry, enum status status, const struct record_outcome *outcome, int64_t now_ms);
+  int64_t added_us;           /* the batcher's */
+  struct batcher_entry *next; /* the batcher's */
+};
+
+enum status batcher_new(const struct redis_target *target, struct redis_link *link, struct loop *loop,
+                        const struct batcher_options *options, struct batcher **batcher) MUST_CHECK;
+/* Answers what waits with STATUS_CLOSED. */
+void batcher_free(struct batcher *batcher);
+/* STATUS_FULL, STATUS_UNAVAILABLE: not taken, done() is not called. */
+enum status batcher_add(struct batcher *batcher, uint32_t partition, struct batcher_entry *entry) MUST_CHECK;
+/* The loop's after-pass hook: sends, marks; returns the longest sleep in us. */
+int64_t batcher_after_pass(struct batcher *batcher);
+/* Takes this loop's marks away and stops marking (an orderly stop); done() when Redis has answered or can't. */
+void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void *context);
+/* True while every partition's last call succeeded: heartbeats can be taken. */
+bool batcher_is_hearing(const struct batcher *batcher);
+
+#endif
