@@ -10,7 +10,8 @@
 
 /* options.def lines: OPTION(field, "name", TYPE, "default", min, max, "unit", "help", flags)
  *   field: member of struct config; name: "outage-ms" gives --outage-ms, PRESENCE_OUTAGE_MS and the file key outage_ms
- *   (dashes and underscores alike); TYPE: INT (int64_t, decimal, min..max), TEXT (char *, owned), ROLES, ENUM… as options.c needs. */
+ *   (dashes and underscores alike); TYPE: INT (int64_t, decimal, min..max), TEXT (char *, owned), ROLES, ENUM… as options.c
+ * needs. */
 enum config_role { CONFIG_ROLE_API = 1, CONFIG_ROLE_WORKER = 2 };
 enum config_redis_mode { CONFIG_REDIS_AUTO, CONFIG_REDIS_NATIVE, CONFIG_REDIS_HPEXPIRE, CONFIG_REDIS_COMPAT };
 

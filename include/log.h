@@ -23,8 +23,8 @@ struct log_field {
 #define LOG_TEXT(k, s) ((struct log_field){.key = (k), .kind = LOG_FIELD_STR, .text = (s)})
 #define LOG_INT(k, n) ((struct log_field){.key = (k), .kind = LOG_FIELD_INT, .number = (int64_t)(n)})
 
-#define log_at(level, event, ...)                                                                                      \
-  log_write((level), (event), (const struct log_field[]){__VA_ARGS__},                                                 \
+#define log_at(level, event, ...)                                                                                                \
+  log_write((level), (event), (const struct log_field[]){__VA_ARGS__},                                                           \
             sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
 #define log_debug(event, ...) log_at(LOG_LEVEL_DEBUG, event, __VA_ARGS__)
 #define log_info(event, ...) log_at(LOG_LEVEL_INFO, event, __VA_ARGS__)

@@ -26,7 +26,7 @@ struct loop_timer {
   void (*fire)(struct loop_timer *timer);
   void *context;
   bool armed;
-  struct loop_timer *next, *previous; /* owned by the loop */
+  struct loop_timer *child, *next, *previous; /* the heap's, see service/common/timers.h */
 };
 
 /* Work posted from another thread; embedded in its owner, which the posting thread hands over. run() is called once, on the
@@ -44,17 +44,20 @@ enum status loop_watch_add(struct loop *loop, struct loop_watch *watch) MUST_CHE
 enum status loop_watch_change(struct loop *loop, struct loop_watch *watch, uint32_t events) MUST_CHECK;
 void loop_watch_remove(struct loop *loop, struct loop_watch *watch);
 
-void loop_timer_set(struct loop *loop, struct loop_timer *timer, int64_t delay_us); /* re-arms if armed */
-void loop_timer_cancel(struct loop *loop, struct loop_timer *timer);                /* also when not armed */
+/* Counts from loop_now_us(); re-arms if armed. A timer never fires in the pass that set it, and to the millisecond at best. */
+void loop_timer_set(struct loop *loop, struct loop_timer *timer, int64_t delay_us);
+void loop_timer_cancel(struct loop *loop, struct loop_timer *timer); /* also when not armed */
 
-/* Any thread; never fails and never blocks for long. */
+/* Any thread; never fails, never blocks, takes no lock. Tasks of one thread run in the order posted; what a task posts runs in
+ * the next pass. */
 void loop_post(struct loop *loop, struct loop_task *task);
 
 /* Called once after each pass over the ready descriptors, before sleeping: the place where batches are sent. The hook may
  * return the longest time to sleep in us (-1: no limit of its own). */
 void loop_set_after_pass(struct loop *loop, int64_t (*hook)(void *context), void *context);
 
-/* Returns after loop_stop, when the pass at hand is over. */
+/* A pass: wait, ready descriptors (at most 512), mailbox, due timers, hook. Returns after loop_stop, when the pass at hand is
+ * over; a stop asked for before loop_run ends it after one pass that does not wait. May be called again. */
 enum status loop_run(struct loop *loop) MUST_CHECK;
 void loop_stop(struct loop *loop); /* any thread */
 

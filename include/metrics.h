@@ -34,10 +34,10 @@ void metrics_free(void);
 struct metric_series *metrics_series(enum metric_id id, ...);          /* const char * label values */
 void metrics_remove(enum metric_id id, const char *first_label_value); /* e.g. a deleted tenant's */
 
-void metric_add(struct metric_series *series, int64_t amount);      /* counter or gauge */
-void metric_set(struct metric_series *series, double value);        /* gauge */
-void metric_observe(struct metric_series *series, double value);    /* histogram; seconds or a plain number */
-double metric_value(const struct metric_series *series);            /* counter, gauge; histogram: its count */
+void metric_add(struct metric_series *series, int64_t amount);   /* counter or gauge */
+void metric_set(struct metric_series *series, double value);     /* gauge */
+void metric_observe(struct metric_series *series, double value); /* histogram; seconds or a plain number */
+double metric_value(const struct metric_series *series);         /* counter, gauge; histogram: its count */
 
 /* Everything in text form. */
 enum status metrics_render(struct buf *out) MUST_CHECK;

@@ -25,10 +25,14 @@ static inline bool str_equal(struct str a, struct str b) {
   return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Decimal digits only, no sign, no leading plus, fits int64: STATUS_INVALID otherwise. */
+/* Decimal digits only (leading zeros are fine, signs are not), fits int64: STATUS_INVALID otherwise. */
 enum status str_to_int64(struct str text, int64_t *value) MUST_CHECK;
+/* Bytes of the UTF-8 sequence that text begins with (1 to 4); 0 where it is empty or begins with none. */
+size_t str_utf8_sequence(struct str text);
 /* Valid UTF-8 by RFC 3629: no overlong forms, no surrogates, at most U+10FFFF. */
 bool str_is_utf8(struct str text);
+/* One byte of valid UTF-8 as it stands inside a JSON string (RFC 8259 section 7). Returns how many bytes of out are used. */
+size_t str_json_escape(unsigned char byte, char out[6]);
 
 /* Growable bytes. Zero-initialised is empty and valid. One owner, one thread. */
 struct buf {
