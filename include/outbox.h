@@ -20,6 +20,11 @@ struct outbox_counts {
 enum status outbox_append(struct pg_client *client, uint32_t partition, const struct transition *entries, size_t count,
                           struct outbox_counts *counts) MUST_CHECK;
 
+/* Puts a stream entry that could not be decoded aside in presence.rejected, once per entry however often it is repeated.
+ * fields: its fields and values as a JSON object of strings. */
+enum status outbox_reject(struct pg_client *client, uint32_t partition, struct session_id entry, struct str fields,
+                          const char *error) MUST_CHECK;
+
 /* The largest session that PostgreSQL knows in the partition; SESSION_ID_NONE where none. */
 enum status outbox_last_session(struct pg_client *client, uint32_t partition, struct session_id *session) MUST_CHECK;
 

@@ -125,16 +125,27 @@ enum status store_next_encode(struct redis_call *call, const struct redis_target
 enum status store_next_decode(const redisReply *reply, struct next_result *result) MUST_CHECK;
 
 /* ---- stream and trim: the publisher's steps */
+enum stream_kind {
+  STREAM_TRANSITION,
+  STREAM_MARKER, /* of the audit */
+  STREAM_BROKEN, /* does not decode: the publisher puts it aside, so that it does not stall the stream */
+};
 struct stream_entry {
   struct session_id id; /* the entry's own stream id */
-  bool audit_marker;
-  struct transition transition;
+  enum stream_kind kind;
+  struct transition transition; /* STREAM_TRANSITION */
+  const redisReply *fields;     /* as they stand in the stream: field, value, field, value … Borrowed from the reply */
 };
+struct stream_head {
+  int64_t now_ms;  /* Redis's clock */
+  int64_t backlog; /* entries in the stream */
+};
+/* A script, so that a server that is not adopted is not read (STATUS_INITIALISING): XRANGE from the head; also XLEN, TIME. */
 enum status store_stream_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                                size_t entries_max) MUST_CHECK; /* XRANGE from the head; also XLEN */
-/* Decodes at most *count entries; an entry that does not decode is logged and counted as STATUS_PROTOCOL by the caller. */
-enum status store_stream_decode(const redisReply *reply, struct stream_entry *entries, size_t *count,
-                                int64_t *backlog) MUST_CHECK;
+                                size_t entries_max) MUST_CHECK;
+/* Decodes at most *count entries, sets *count to how many. */
+enum status store_stream_decode(const redisReply *reply, struct stream_head *head, struct stream_entry *entries,
+                                size_t *count) MUST_CHECK;
 /* run_id: of the server the entries were read from; it goes out instead of the road's own. */
 enum status store_trim_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
                               const char *run_id, const struct stream_entry *entries, size_t count) MUST_CHECK;
@@ -149,8 +160,10 @@ enum status store_lease_encode(struct redis_call *call, const struct redis_targe
                                struct str worker, int64_t lease_ms, enum lease_wish wish) MUST_CHECK;
 enum status store_lease_decode(const redisReply *reply, struct lease_result *result) MUST_CHECK;
 
-/* ---- adopt: makes a server usable (its run_id goes into `clock`) */
+/* ---- adopt: makes a server usable (its run_id goes into `clock`). run_id: of the server, as it was before floor was read; it goes
+ * out instead of the road's own, so that a server which came up meanwhile is not adopted with a floor that is too low. */
 enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                               const char *run_id,
                                struct session_id floor /* the highest session PostgreSQL knows in the partition */) MUST_CHECK;
 struct adopt_result {
   bool adopted;   /* false: it was adopted already */
