@@ -1,0 +1,129 @@
+# Presence service. `make help` lists the targets.
+#
+# Variables: SANITIZER=address|undefined|thread (address brings undefined along), DEBUG=1 (failure points), CC=clang,
+# SYSTEM_LIBS=1 (the distribution's libmicrohttpd and hiredis), V=1 (whole command lines), WERROR= (warnings stay warnings).
+
+CC = gcc
+DEBUG ?=
+SANITIZER ?=
+SYSTEM_LIBS ?=
+WERROR ?= -Werror
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-builtin-rules
+
+# Each way to build has a folder of its own: build, build/debug, build/address, …
+variant := $(strip $(if $(SANITIZER),$(SANITIZER),$(if $(DEBUG),debug)) $(if $(SYSTEM_LIBS),system) $(filter-out gcc,$(notdir $(CC))))
+BUILD ?= build$(if $(variant),/$(subst $() ,-,$(variant)))
+
+include deploy/local/config.mk
+include tests/tests.mk
+
+## What is built. A new source file is found by its folder; nothing is listed by name but the programs.
+
+mains := service/main.c service/cli/main.c $(wildcard service/tools/*_main.c) service/tools/embed.c
+sources := $(filter-out $(mains),$(wildcard service/*.c service/*/*.c))
+library := $(BUILD)/libpresence.a
+programs := $(if $(wildcard service/main.c),$(BUILD)/presenced) \
+  $(if $(wildcard service/cli/main.c),$(BUILD)/presencectl) \
+  $(patsubst service/tools/%_main.c,$(BUILD)/presence-%,$(wildcard service/tools/*_main.c))
+
+scripts := $(wildcard service/redis/scripts/*.lua)
+migrations := $(wildcard migrations/*.sql)
+dashboard := $(wildcard $(addprefix service/dashboard/*.,html css js json svg))
+embedded := $(patsubst %,$(BUILD)/gen/embedded_%.c,scripts migrations dashboard)
+
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wconversion -Wvla -Wundef $(WERROR)
+hardening := -fstack-protector-strong -fPIE $(if $(SANITIZER),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+sanitize_address := -fsanitize=address,undefined
+sanitize_undefined := -fsanitize=undefined
+sanitize_thread := -fsanitize=thread
+$(if $(SANITIZER),$(if $(sanitize_$(SANITIZER)),,$(error SANITIZER is address, undefined or thread, not $(SANITIZER))))
+sanitizers := $(if $(SANITIZER),$(sanitize_$(SANITIZER)) -fno-sanitize-recover=all)
+
+CFLAGS ?= -O2 -g
+compile_flags = -std=c11 -D_GNU_SOURCE $(CFLAGS) -fno-omit-frame-pointer -pthread $(hardening) $(sanitizers) $(warnings) \
+  $(if $(DEBUG)$(SANITIZER),-DPRESENCE_FAILPOINTS=1,-DPRESENCE_FAILPOINTS=0) \
+  -Iinclude -Iservice -I$(BUILD)/gen $(dependency_cflags)
+link_flags = -pthread -pie $(sanitizers) -Wl,-z,relro,-z,now,-z,noexecstack $(LDFLAGS)
+
+quiet = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
+
+.PHONY: all help test lint format clean setup
+all: $(programs) $(library) ## builds presenced, presencectl and presence-sim
+
+## Compiling and linking
+
+object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+library_objects := $(call object,$(sources)) $(embedded:.c=.o)
+
+$(BUILD)/obj/%.o: %.c $(config)
+	$(call quiet,CC,$<)mkdir -p $(@D) && $(CC) $(compile_flags) -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(config)
+	$(call quiet,CC,$<)$(CC) $(compile_flags) -MMD -MP -c -o $@ $<
+
+# Made anew, so that the object of a removed source does not stay in it.
+$(library): $(library_objects)
+	$(call quiet,AR,$@)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/presenced: $(call object,service/main.c) $(library)
+$(BUILD)/presencectl: $(call object,service/cli/main.c) $(library)
+$(BUILD)/presence-%: $(BUILD)/obj/service/tools/%_main.o $(library)
+	$(link)
+$(BUILD)/presenced $(BUILD)/presencectl:
+	$(link)
+link = $(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) $(dependency_libs)
+
+## Made at build: the embedded files and the version
+
+$(BUILD)/embed: service/tools/embed.c $(config)
+	$(call quiet,CC,$<)mkdir -p $(@D) && $(CC) -std=c11 -O1 $(warnings) -o $@ $<
+
+$(BUILD)/gen/embedded_scripts.c: $(scripts)
+$(BUILD)/gen/embedded_migrations.c: $(migrations)
+$(BUILD)/gen/embedded_dashboard.c: $(dashboard)
+$(embedded): $(BUILD)/gen/embedded_%.c: $(BUILD)/embed $(BUILD)/gen/%.list
+	$(call quiet,EMBED,$*)$(BUILD)/embed $* $($*) >$@
+
+# The names of a group's files: changes when one is added or removed.
+$(BUILD)/gen/%.list: always
+	@mkdir -p $(@D) && $(call if_changed,echo '$($*)')
+
+# gen/version.h: #define PRESENCE_VERSION, from git, in a tree without git from the change log.
+$(BUILD)/gen/version.h: always
+	@mkdir -p $(@D) && $(call if_changed,printf '#define PRESENCE_VERSION "%s"\n' "$(version)")
+version = $(shell git describe --tags --always --dirty 2>/dev/null || sed -n 's/^## \([0-9.]*\).*/\1/p;T;q' CHANGELOG.md)
+$(filter $(BUILD)/obj/%,$(library_objects)) $(call object,$(filter-out service/tools/embed.c,$(mains))): | $(BUILD)/gen/version.h
+
+if_changed = $(1) >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+.PHONY: always
+-include $(shell find $(BUILD)/obj $(BUILD)/gen -name '*.d' 2>/dev/null)
+
+## For people
+
+help: ## lists the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+
+clean: ## removes what was built; libraries, servers and data below .local stay
+	rm -rf build
+
+c_files = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
+shell_files = $(shell git grep -lE '^\#!(/usr/bin/env bash|/bin/(ba)?sh)' -- deploy tests .ci 2>/dev/null)
+
+lint: all ## clang-format, clang-tidy, cppcheck, shellcheck
+	@deploy/local/setup lint
+	clang-format --dry-run -Werror $(c_files)
+	shellcheck -x -a $(shell_files)
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
+	  --suppress=missingIncludeSystem -Iinclude -Iservice -I$(BUILD)/gen -D_GNU_SOURCE -DPRESENCE_FAILPOINTS=1 $(filter %.c,$(c_files))
+	printf '%s\n' $(filter %.c,$(c_files)) | xargs -P 2 -n 4 clang-tidy --quiet -- -std=c11 -D_GNU_SOURCE -DPRESENCE_FAILPOINTS=1 \
+	  -Iinclude -Iservice -Itests -I$(BUILD)/gen $(dependency_cflags)
+
+format: ## formats all C files in place
+	@deploy/local/setup lint
+	clang-format -i $(c_files)

@@ -1,0 +1,124 @@
+# shellcheck shell=bash
+# Redis 8, Redis 7 and PostgreSQL as programs to call: $deps/bin/NAME is a small script that runs the machine's program or, where
+# that is missing or too old, the one of a private tree. No package with a service is installed. Sourced, never run.
+
+redis8_suite=trixie
+redis8_least=8.0
+
+# The scripts find their tree beside themselves, so that the folder may be copied or moved.
+link_program() {
+  mkdir -p "$deps/bin"
+  cat >"$deps/bin/$1.new"
+  chmod +x "$deps/bin/$1.new"
+  mv "$deps/bin/$1.new" "$deps/bin/$1"
+}
+
+link_system_program() {
+  printf '#!/bin/sh\nexec "%s" "$@"\n' "$2" | link_program "$1"
+}
+
+# link_tree_program NAME TREE PROGRAM: calls the tree's program by the tree's own loader and libraries. Redis looks at its name
+# to know what it is, hence --argv0.
+link_tree_program() {
+  local name=$1 tree=$2 path=$3 loader
+  loader=$(cd "$deps/$tree" && find . -name 'ld-linux*.so.*' | sort | head -n 1)
+  [ -n "$loader" ] || die "no loader in the unpacked $tree"
+  link_program "$name" <<SCRIPT
+#!/bin/sh
+here=\$(cd "\$(dirname "\$0")/../$tree" && pwd -P)
+exec "\$here/$loader" --argv0 "${path##*/}" --library-path "$(tree_libraries "$tree")" "\$here/$path" "\$@"
+SCRIPT
+}
+
+# The folders of a tree that hold libraries, relative to $here of the scripts above.
+tree_libraries() {
+  (cd "$deps/$1" && find . -name '*.so.*' -printf '%h\n' | grep -E '^\./(usr/)?lib(/[a-z0-9_]+-linux-gnu[a-z0-9]*)?$' | sort -u |
+    sed "s|^\.|\$here|" | paste -sd:)
+}
+
+# Runs only what it has just written: does the program say a version?
+program_works() { [ -x "$deps/bin/$1" ] && "$deps/bin/$1" --version >/dev/null 2>&1; }
+
+redis_version() { "$1" --version 2>/dev/null | sed -n 's/.*v=\([0-9.]*\).*/\1/p'; }
+
+system_redis() {
+  local path
+  path=$(command -v redis-server || true)
+  [ -n "$path" ] && [ -n "$(redis_version "$path")" ] && echo "$path"
+}
+
+redis8_ready() { program_works redis8-server && program_works redis8-cli; }
+
+find_redis8() {
+  local path
+  if path=$(system_redis) && version_at_least "$(redis_version "$path")" "$redis8_least" && command -v redis-cli >/dev/null; then
+    link_system_program redis8-server "$path"
+    link_system_program redis8-cli "$(command -v redis-cli)"
+    return
+  fi
+  private_tree "$redis8_suite" "$deps/redis8" "redis-(server|tools)" redis-server redis-tools
+  link_tree_program redis8-server redis8 usr/bin/redis-server
+  link_tree_program redis8-cli redis8 usr/bin/redis-cli
+  redis8_ready || die "the unpacked Redis of $redis8_suite does not run here"
+}
+
+# Only Debian 12 has a Redis 7.0 (7.0 knows no field expiry); elsewhere the tests force that dialect on Redis 8.
+redis7_ready() { [ -e "$deps/redis7.none" ] || { program_works redis7-server && program_works redis7-cli; }; }
+
+find_redis7() {
+  local path
+  if path=$(system_redis) && [[ $(redis_version "$path") == 7.0.* ]] && command -v redis-cli >/dev/null; then
+    link_system_program redis7-server "$path"
+    link_system_program redis7-cli "$(command -v redis-cli)"
+  elif [ "$(own_release)" = bookworm ]; then
+    private_tree bookworm "$deps/redis7" "redis-(server|tools)" redis-server redis-tools
+    link_tree_program redis7-server redis7 usr/bin/redis-server
+    link_tree_program redis7-cli redis7 usr/bin/redis-cli
+    redis7_ready || die "the unpacked Redis 7.0 does not run here"
+  else
+    touch "$deps/redis7.none"
+  fi
+}
+
+postgres_least=13
+postgres_programs="initdb postgres pg_ctl psql"
+
+postgres_ready() {
+  local name
+  for name in $postgres_programs; do program_works "pg-$name" || return 1; done
+}
+
+# The newest installed PostgreSQL, else the release's own packages. Their tree runs with the machine's libc (initdb calls postgres
+# by itself, which no loader call reaches) and takes only the other libraries from the tree.
+find_postgres() {
+  local bin name
+  bin=$(installed_postgres)
+  if [ -n "$bin" ]; then
+    for name in $postgres_programs; do link_system_program "pg-$name" "$bin/$name"; done
+    return
+  fi
+  private_tree "$(own_release)" "$deps/postgres" 'postgresql(-client)?-[0-9]+' postgresql
+  # The machine's own libc and compiler runtime serve better than a second copy.
+  find "$deps/postgres" \( -name 'ld-linux*' -o -name 'lib[cm].so.*' -o -name 'libpthread.so.*' -o -name 'libdl.so.*' \
+    -o -name 'librt.so.*' -o -name 'libresolv.so.*' -o -name 'libgcc_s.so.*' -o -name 'libstdc++.so.*' \) -delete
+  bin=$(cd "$deps/postgres" && echo usr/lib/postgresql/*/bin)
+  for name in $postgres_programs; do
+    link_program "pg-$name" <<SCRIPT
+#!/bin/sh
+here=\$(cd "\$(dirname "\$0")/../postgres" && pwd -P)
+LD_LIBRARY_PATH=$(tree_libraries postgres)
+export LD_LIBRARY_PATH
+exec "\$here/$bin/$name" "\$@"
+SCRIPT
+  done
+  postgres_ready || die "the unpacked PostgreSQL does not run here"
+}
+
+installed_postgres() {
+  local bin release
+  for bin in /usr/lib/postgresql/*/bin; do
+    release=${bin%/bin}
+    release=${release##*/}
+    [ "$release" -ge "$postgres_least" ] 2>/dev/null && [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/psql" ] && echo "$release $bin"
+  done | sort -n | tail -n 1 | cut -d' ' -f2
+}

@@ -1,0 +1,35 @@
+# How tests are built and run. A file tests/FOLDER/test_X.c is one program, linked with the library and tests/support; what it
+# needs of servers it starts itself.
+
+test_folders := unit scripts integration replay
+TESTS ?= $(test_folders)
+
+test_sources := $(wildcard $(patsubst %,tests/%/test_*.c,$(test_folders)))
+test_programs := $(patsubst %.c,$(BUILD)/%,$(test_sources))
+shim_sources := $(wildcard tests/support/*shim.c)
+support_objects := $(call object,$(filter-out $(shim_sources),$(wildcard tests/support/*.c)))
+shims := $(patsubst tests/support/%.c,$(BUILD)/%.so,$(shim_sources))
+
+$(BUILD)/obj/tests/%.o: compile_flags += -Itests
+$(test_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(support_objects) $(library)
+	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
+
+# Loaded into Redis, which may bring a libc of its own: no sanitizer, nothing needed from outside.
+$(BUILD)/%.so: tests/support/%.c $(config)
+	$(call quiet,CC,$<)mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(warnings) -fPIC -shared -nostdlib -fno-stack-protector -o $@ $<
+
+.SECONDARY: $(call object,$(test_sources)) $(support_objects)
+.PHONY: tests-built
+tests-built: $(programs) $(test_programs) $(shims)
+	@deploy/local/setup build servers
+
+# Without SANITIZER: the tests as they are, then once more under address and undefined behaviour sanitizers. One closing line.
+test_builds := $(or $(SANITIZER),debug address)
+build_debug := DEBUG=1
+build_address := SANITIZER=address
+build_undefined := SANITIZER=undefined
+build_thread := SANITIZER=thread
+
+test: ## all tests, then once more under sanitizers; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
+	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(build_$(build)) tests-built;)
+	@tests/run $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS)))
