@@ -1,0 +1,192 @@
+-- Transitions of one partition, in stream order, become rows: exactly once, however often and by however many callers they are
+-- given.
+--
+-- The guard. A transition is appended only where it moves the device's row forward in the order
+--     (S, online) < (S, offline) < (S', online)      for sessions S < S', compared as numbers (ms, seq)
+-- and then the history is made whole: any transition of S' over a row at (S, online) first closes S (reason state_lost,
+-- offline_at = start of S', last_seen null), and offline(S') over a row of another session first emits online(S').
+-- Inside a batch "the row" is what the entries before have made of it: the largest of the stored position and theirs.
+--
+-- The order. The first statement takes a lock that is held until COMMIT; the second one has, under READ COMMITTED, a snapshot
+-- from after that, so it sees all that earlier holders wrote, and seq is drawn under the lock: rows become visible in its order.
+-- The lock must be a statement of its own: inside the second one it would come after the snapshot. Call it in autocommit, so
+-- that no paused client holds the lock.
+--
+-- states: 'online' | 'offline'. Times in ms since 1970; last_seen_ms null: lost. metas: JSON text or null. online_ids and
+-- offline_ids: ids of both events of the entry's session, since history may need the other one.
+CREATE FUNCTION presence.append(
+  partition_number integer,
+  tenants text[], devices text[], session_mss bigint[], session_seqs bigint[], states text[], reasons text[],
+  online_since_mss bigint[], ttl_mss bigint[], last_seen_mss bigint[], offline_at_mss bigint[], detected_at_mss bigint[],
+  metas text[], online_ids uuid[], offline_ids uuid[],
+  OUT appended bigint, OUT repeats bigint, OUT repairs bigint)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+-- One plan for ever, by the primary key: it must not depend on how small the table was when it was made.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+  batch_recorded_at timestamptz;
+  last_seq bigint;
+BEGIN
+  PERFORM pg_advisory_xact_lock(7021947, 1);
+
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'presence.append needs READ COMMITTED, not %', current_setting('transaction_isolation')
+      USING ERRCODE = 'invalid_transaction_state';
+  END IF;
+  -- Whoever trims the stream afterwards relies on it. Valid until COMMIT, which a SET clause of the function would not be.
+  IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+
+  UPDATE presence.outbox_clock SET recorded_at = greatest(recorded_at, clock_timestamp())
+    RETURNING recorded_at INTO batch_recorded_at;
+
+  WITH entry AS (
+    SELECT e.*, ARRAY[session_ms, session_seq, CASE state WHEN 'online' THEN 0 ELSE 1 END] AS position
+    FROM unnest(tenants, devices, session_mss, session_seqs, states, reasons, online_since_mss, ttl_mss, last_seen_mss,
+                offline_at_mss, detected_at_mss, metas, online_ids, offline_ids) WITH ORDINALITY
+         AS e (tenant, device, session_ms, session_seq, state, reason, online_since_ms, ttl_ms, last_seen_ms,
+               offline_at_ms, detected_at_ms, meta, online_id, offline_id, ord)
+  ), guarded AS (
+    SELECT e.*,
+           d.tenant IS NULL AS is_new,
+           greatest(
+             CASE WHEN d.tenant IS NOT NULL
+                  THEN ARRAY[d.session_ms, d.session_seq, CASE d.state WHEN 'online' THEN 0 ELSE 1 END] END,
+             max(e.position) OVER earlier) AS reached,
+           d.state AS row_state, d.session_ms AS row_session_ms, d.session_seq AS row_session_seq,
+           presence.to_ms(d.online_since) AS row_online_since_ms, d.ttl_ms AS row_ttl_ms, d.meta::text AS row_meta,
+           d.offline_id AS row_offline_id
+    FROM entry e LEFT JOIN presence.device d ON d.tenant = e.tenant AND d.device = e.device
+    WINDOW earlier AS (PARTITION BY e.tenant, e.device ORDER BY e.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+  ), applied AS (
+    SELECT *,
+           lead(ord) OVER device_order IS NULL AS is_last,
+           coalesce(lag(state) OVER device_order, row_state) AS before_state,
+           coalesce(lag(session_ms) OVER device_order, row_session_ms) AS before_session_ms,
+           coalesce(lag(session_seq) OVER device_order, row_session_seq) AS before_session_seq,
+           coalesce(lag(online_since_ms) OVER device_order, row_online_since_ms) AS before_online_since_ms,
+           coalesce(lag(ttl_ms) OVER device_order, row_ttl_ms) AS before_ttl_ms,
+           CASE WHEN lag(ord) OVER device_order IS NULL THEN row_meta ELSE lag(meta) OVER device_order END AS before_meta,
+           coalesce(lag(offline_id) OVER device_order, row_offline_id) AS before_offline_id
+    FROM guarded
+    WHERE reached IS NULL OR position > reached
+    WINDOW device_order AS (PARTITION BY tenant, device ORDER BY ord)
+  ), event AS (
+    -- the session before, still open in the row: lost
+    SELECT ord, 1 AS step, before_offline_id AS id, 'offline' AS state, tenant, device,
+           before_session_ms AS session_ms, before_session_seq AS session_seq, before_online_since_ms AS online_since_ms,
+           before_ttl_ms AS ttl_ms, before_meta AS meta, NULL::bigint AS last_seen_ms, online_since_ms AS offline_at_ms,
+           'state_lost' AS reason, detected_at_ms
+    FROM applied
+    WHERE before_state = 'online' AND (session_ms, session_seq) > (before_session_ms, before_session_seq)
+    UNION ALL
+    -- the start that a lost server took along
+    SELECT ord, 2, online_id, 'online', tenant, device, session_ms, session_seq, online_since_ms, ttl_ms, meta,
+           NULL, NULL, NULL, NULL
+    FROM applied
+    WHERE state = 'offline'
+      AND (before_state IS NULL OR (session_ms, session_seq) > (before_session_ms, before_session_seq))
+    UNION ALL
+    SELECT ord, 3, CASE state WHEN 'online' THEN online_id ELSE offline_id END, state, tenant, device, session_ms, session_seq,
+           online_since_ms, ttl_ms, meta, last_seen_ms, offline_at_ms, reason, detected_at_ms
+    FROM applied
+  ), device_written AS (
+    INSERT INTO presence.device AS d (tenant, device, state, session_ms, session_seq, online_since, last_seen, offline_at, reason,
+                                      ttl_ms, meta, first_seen, partition, offline_id)
+    SELECT tenant, device, state, session_ms, session_seq, presence.at_ms(online_since_ms), presence.at_ms(last_seen_ms),
+           CASE state WHEN 'offline' THEN presence.at_ms(offline_at_ms) END, CASE state WHEN 'offline' THEN reason END,
+           ttl_ms, meta::json, presence.at_ms(online_since_ms), partition_number, offline_id
+    FROM applied
+    WHERE is_last
+    ON CONFLICT (tenant, device) DO UPDATE
+    SET state = excluded.state, session_ms = excluded.session_ms, session_seq = excluded.session_seq,
+        online_since = excluded.online_since, last_seen = excluded.last_seen, offline_at = excluded.offline_at,
+        reason = excluded.reason, ttl_ms = excluded.ttl_ms, meta = excluded.meta, partition = excluded.partition,
+        offline_id = excluded.offline_id
+  ), stats_written AS (
+    INSERT INTO presence.tenant_stats AS s (tenant, known)
+    SELECT tenant, count(*) FROM applied WHERE is_last AND is_new GROUP BY tenant
+    ON CONFLICT (tenant) DO UPDATE SET known = s.known + excluded.known
+  ), state_written AS (
+    INSERT INTO presence.partition_state AS p (partition, session_ms, session_seq)
+    SELECT partition_number, session_ms, session_seq FROM entry ORDER BY session_ms DESC, session_seq DESC LIMIT 1
+    ON CONFLICT (partition) DO UPDATE SET session_ms = excluded.session_ms, session_seq = excluded.session_seq
+    WHERE (excluded.session_ms, excluded.session_seq) > (p.session_ms, p.session_seq)
+  ), written AS (
+    INSERT INTO presence.outbox (seq, id, aggregateid, type, payload, tenant, device, session, occurred_at, recorded_at)
+    SELECT nextval('presence.outbox_seq'), id, tenant || '/' || device, 'presence.device.' || state,
+           CASE state
+             WHEN 'online' THEN jsonb_build_object(
+               'tenant', tenant, 'device', device, 'session', session_ms || '-' || session_seq,
+               'online_since_ms', online_since_ms, 'ttl_ms', ttl_ms, 'meta', meta::jsonb)
+             ELSE jsonb_build_object(
+               'tenant', tenant, 'device', device, 'session', session_ms || '-' || session_seq,
+               'online_since_ms', online_since_ms, 'ttl_ms', ttl_ms, 'meta', meta::jsonb,
+               'last_seen_ms', last_seen_ms, 'offline_at_ms', offline_at_ms, 'reason', reason,
+               'detected_at_ms', detected_at_ms)
+           END,
+           tenant, device, session_ms || '-' || session_seq,
+           presence.at_ms(CASE state WHEN 'online' THEN online_since_ms ELSE offline_at_ms END), batch_recorded_at
+    FROM (SELECT * FROM event ORDER BY ord, step) AS in_order -- sorted before seq is drawn
+    RETURNING seq
+  )
+  SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM entry) - (SELECT count(*) FROM applied),
+         (SELECT count(*) FROM written) - (SELECT count(*) FROM applied), (SELECT max(seq) FROM written)
+  INTO appended, repeats, repairs, last_seq;
+
+  IF appended > 0 THEN
+    PERFORM pg_notify('presence_outbox', last_seq::text); -- a hint only: readers poll as well
+  END IF;
+END $$;
+
+-- Puts an entry aside; false where it was already there. fields of a retryable one: the arguments of presence.append by the names
+-- that presence.retry_rejected reads below.
+CREATE FUNCTION presence.reject(partition_number integer, entry_id text, entry_fields json, may_retry boolean, message text,
+                                error_code text) RETURNS boolean
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+  WITH put AS (
+    INSERT INTO presence.rejected (partition, entry, fields, retryable, error, sqlstate)
+    VALUES (partition_number, entry_id, entry_fields, may_retry, message, error_code)
+    ON CONFLICT (partition, entry) DO NOTHING
+    RETURNING 1
+  )
+  SELECT EXISTS (SELECT FROM put)
+$$;
+
+-- Appends a rejected transition after all: 'appended', or 'repeat' where the device has moved past it since. An error leaves it
+-- where it is.
+CREATE FUNCTION presence.retry_rejected(rejected_id bigint) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  r presence.rejected;
+  rows_appended bigint;
+BEGIN
+  DELETE FROM presence.rejected WHERE id = rejected_id RETURNING * INTO r;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'no rejected transition has the id %', rejected_id USING ERRCODE = 'no_data_found';
+  END IF;
+  IF NOT r.retryable THEN
+    RAISE EXCEPTION 'rejected entry % could not be read and cannot be tried again', rejected_id
+      USING ERRCODE = 'object_not_in_prerequisite_state';
+  END IF;
+  SELECT a.appended INTO rows_appended
+  FROM json_to_record(r.fields) AS f (tenant text, device text, session_ms bigint, session_seq bigint, state text, reason text,
+                                      online_since_ms bigint, ttl_ms bigint, last_seen_ms bigint, offline_at_ms bigint,
+                                      detected_at_ms bigint, meta text, online_id uuid, offline_id uuid),
+       presence.append(r.partition, ARRAY[f.tenant], ARRAY[f.device], ARRAY[f.session_ms], ARRAY[f.session_seq],
+                       ARRAY[f.state], ARRAY[f.reason], ARRAY[f.online_since_ms], ARRAY[f.ttl_ms], ARRAY[f.last_seen_ms],
+                       ARRAY[f.offline_at_ms], ARRAY[f.detected_at_ms], ARRAY[f.meta], ARRAY[f.online_id],
+                       ARRAY[f.offline_id]) AS a;
+  RETURN CASE WHEN rows_appended > 0 THEN 'appended' ELSE 'repeat' END;
+END $$;
