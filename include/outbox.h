@@ -7,7 +7,8 @@
 #include "transition.h"
 
 struct outbox_counts {
-  int64_t appended; /* rows written, repairs of the history included */
+  /* Rows written, by kind; repairs of the history included. */
+  int64_t online, timeout, disconnect, state_lost;
   int64_t repeats;  /* entries refused by the guard: PostgreSQL already had them */
   int64_t repairs;  /* rows that make a history whole (state_lost and the like) */
   int64_t rejected; /* entries put aside in presence.rejected */
