@@ -20,7 +20,6 @@ variant := $(strip $(if $(SANITIZER),$(SANITIZER),$(if $(DEBUG),debug)) $(if $(S
 BUILD ?= build$(if $(variant),/$(subst $() ,-,$(variant)))
 
 include deploy/local/config.mk
-include tests/tests.mk
 
 ## What is built. A new source file is found by its folder; nothing is listed by name but the programs.
 
@@ -103,6 +102,8 @@ if_changed = $(1) >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new
 
 .PHONY: always
 -include $(shell find $(BUILD)/obj $(BUILD)/gen -name '*.d' 2>/dev/null)
+
+include tests/tests.mk
 
 ## For people
 

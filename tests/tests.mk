@@ -1,6 +1,7 @@
 # How tests are built and run. A file tests/FOLDER/test_X.c is one program, linked with the library and tests/support; what it
 # needs of servers it starts itself.
 
+comma := ,
 test_folders := unit scripts integration replay
 TESTS ?= $(test_folders)
 
@@ -10,9 +11,12 @@ shim_sources := $(wildcard tests/support/*shim.c)
 support_objects := $(call object,$(filter-out $(shim_sources),$(wildcard tests/support/*.c)))
 shims := $(patsubst tests/support/%.c,$(BUILD)/%.so,$(shim_sources))
 
+# So that tests/support/alloc_fail.c can make an allocation of the service fail.
+wrapped := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc)
+
 $(BUILD)/obj/tests/%.o: compile_flags += -Itests
 $(test_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(support_objects) $(library)
-	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
+	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) $(wrapped) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
 
 # Loaded into Redis, which may bring a libc of its own: no sanitizer, nothing needed from outside.
 $(BUILD)/%.so: tests/support/%.c $(config)
