@@ -19,7 +19,9 @@ CREATE FUNCTION presence.append(
   tenants text[], devices text[], session_mss bigint[], session_seqs bigint[], states text[], reasons text[],
   online_since_mss bigint[], ttl_mss bigint[], last_seen_mss bigint[], offline_at_mss bigint[], detected_at_mss bigint[],
   metas text[], online_ids uuid[], offline_ids uuid[],
-  OUT appended bigint, OUT repeats bigint, OUT repairs bigint)
+  OUT online bigint, OUT timeout bigint, OUT disconnect bigint, OUT state_lost bigint, -- rows written, by kind
+  OUT repeats bigint,  -- entries that the guard refused: they are there already
+  OUT repairs bigint)  -- rows among those written that make a history whole
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- One plan for ever, by the primary key: it must not depend on how small the table was when it was made.
@@ -137,11 +139,14 @@ BEGIN
     FROM (SELECT * FROM event ORDER BY ord, step) AS in_order -- sorted before seq is drawn
     RETURNING seq
   )
-  SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM entry) - (SELECT count(*) FROM applied),
-         (SELECT count(*) FROM written) - (SELECT count(*) FROM applied), (SELECT max(seq) FROM written)
-  INTO appended, repeats, repairs, last_seq;
+  SELECT count(*) FILTER (WHERE e.state = 'online'), count(*) FILTER (WHERE e.reason = 'timeout'),
+         count(*) FILTER (WHERE e.reason = 'disconnect'), count(*) FILTER (WHERE e.reason = 'state_lost'),
+         (SELECT count(*) FROM entry) - (SELECT count(*) FROM applied), count(*) FILTER (WHERE e.step < 3),
+         (SELECT max(seq) FROM written)
+  FROM event e
+  INTO online, timeout, disconnect, state_lost, repeats, repairs, last_seq;
 
-  IF appended > 0 THEN
+  IF last_seq IS NOT NULL THEN
     PERFORM pg_notify('presence_outbox', last_seq::text); -- a hint only: readers poll as well
   END IF;
 END $$;
@@ -170,7 +175,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   r presence.rejected;
-  rows_appended bigint;
+  already_there boolean;
 BEGIN
   DELETE FROM presence.rejected WHERE id = rejected_id RETURNING * INTO r;
   IF NOT FOUND THEN
@@ -180,7 +185,7 @@ BEGIN
     RAISE EXCEPTION 'rejected entry % could not be read and cannot be tried again', rejected_id
       USING ERRCODE = 'object_not_in_prerequisite_state';
   END IF;
-  SELECT a.appended INTO rows_appended
+  SELECT a.repeats = 1 INTO already_there
   FROM json_to_record(r.fields) AS f (tenant text, device text, session_ms bigint, session_seq bigint, state text, reason text,
                                       online_since_ms bigint, ttl_ms bigint, last_seen_ms bigint, offline_at_ms bigint,
                                       detected_at_ms bigint, meta text, online_id uuid, offline_id uuid),
@@ -188,5 +193,5 @@ BEGIN
                        ARRAY[f.state], ARRAY[f.reason], ARRAY[f.online_since_ms], ARRAY[f.ttl_ms], ARRAY[f.last_seen_ms],
                        ARRAY[f.offline_at_ms], ARRAY[f.detected_at_ms], ARRAY[f.meta], ARRAY[f.online_id],
                        ARRAY[f.offline_id]) AS a;
-  RETURN CASE WHEN rows_appended > 0 THEN 'appended' ELSE 'repeat' END;
+  RETURN CASE WHEN already_there THEN 'repeat' ELSE 'appended' END;
 END $$;
