@@ -15,9 +15,9 @@ struct batcher;
 
 struct batcher_options {
   int64_t outage_ms, settle_ms, backlog_cap;
-  struct str listener;      /* unique name of this loop's marks; copied */
-  size_t queue_max;         /* waiting heartbeats of the loop, over it STATUS_FULL */
-  int64_t wait_max_ms;      /* waited longer for its turn: dropped with STATUS_TIMEOUT (1000) */
+  struct str listener; /* unique name of this loop's marks; copied */
+  size_t queue_max;    /* waiting heartbeats of the loop, over it STATUS_FULL */
+  int64_t wait_max_ms; /* waited longer for its turn: dropped with STATUS_TIMEOUT (1000) */
 };
 
 /* One waiting heartbeat; embedded in its owner, which keeps item's strings alive until done() has run, once. */

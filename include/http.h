@@ -22,14 +22,14 @@ enum route_id {
 };
 
 struct request {
-  struct api_loop *api;  /* the loop that serves it, and through it everything else (api.h) */
+  struct api_loop *api; /* the loop that serves it, and through it everything else (api.h) */
   enum route_id route;
-  struct str tenant_id;  /* percent-decoded; empty where the path has none */
-  struct str device;     /* percent-decoded, valid by device_id_valid */
-  struct tenant tenant;  /* a copy of the directory's; its id is tenant_id. Set where the path has a tenant */
-  unsigned scopes;       /* of the token */
-  struct str body;       /* whole, within the route's limit */
-  int64_t started_us;    /* monotonic: when its headers were there */
+  struct str tenant_id; /* percent-decoded; empty where the path has none */
+  struct str device;    /* percent-decoded, valid by device_id_valid */
+  struct tenant tenant; /* a copy of the directory's; its id is tenant_id. Set where the path has a tenant */
+  unsigned scopes;      /* of the token */
+  struct str body;      /* whole, within the route's limit */
+  int64_t started_us;   /* monotonic: when its headers were there */
 };
 
 /* Memory that lives as long as the request; zeroed; NULL when there is none (reply 503 then). */
@@ -39,14 +39,14 @@ bool request_query(const struct request *request, const char *name, struct str *
 bool request_header(const struct request *request, const char *name, struct str *value);
 
 /* The answers. Each takes the request from the handler. */
-void reply_empty(struct request *request, unsigned http_status);                       /* 204 and the like; prepared once */
-void reply_json(struct request *request, unsigned http_status, struct buf *body);      /* takes the buffer's memory */
+void reply_empty(struct request *request, unsigned http_status);                  /* 204 and the like; prepared once */
+void reply_json(struct request *request, unsigned http_status, struct buf *body); /* takes the buffer's memory */
 void reply_text(struct request *request, unsigned http_status, const char *content_type, struct buf *body);
 /* {"error": word, "message": formatted}; 503 and 429 get Retry-After. */
 void reply_error(struct request *request, unsigned http_status, const char *word, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void reply_retry(struct request *request, unsigned http_status, unsigned retry_after_s, const char *word, const char *format,
-                 ...) __attribute__((format(printf, 5, 6)));
+void reply_retry(struct request *request, unsigned http_status, unsigned retry_after_s, const char *word, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* The answer to a status from a road: 503 unavailable/initialising with Retry-After, 500 where it is our fault. */
 void reply_status(struct request *request, enum status status);
 

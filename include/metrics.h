@@ -23,23 +23,33 @@ enum metric_id {
   METRIC_COUNT
 };
 
-/* One time series: find it once (at set-up), then add to it on the hot path. Never freed before metrics_free. */
+/* One time series: find it once (at set-up), then add to it on the hot path. Valid until metrics_free, also once removed. */
 struct metric_series;
 
-enum status metrics_init(void) MUST_CHECK; /* once, before other threads */
-void metrics_free(void);
+enum status metrics_init(void) MUST_CHECK; /* once, before other threads; a metric without labels stands at 0 from then on */
+void metrics_free(void);                   /* after all other threads */
 
-/* The series of a metric with these label values (as many as it has labels; "" where none). A bounded number per metric: over
- * it, and where memory is short, a shared overflow series, never NULL. Takes a lock: not for the hot path. */
-struct metric_series *metrics_series(enum metric_id id, ...);          /* const char * label values */
-void metrics_remove(enum metric_id id, const char *first_label_value); /* e.g. a deleted tenant's */
+/* The series of a metric with these label values: as many const char * as it has labels, none where it has none, UTF-8. At most
+ * METRICS_SERIES_MAX a metric; over it, and where memory is short, one shared series whose labels all say "overflow": never
+ * NULL. Takes a lock: not for the hot path. */
+enum { METRICS_SERIES_MAX = 2000 };
+#define metrics_series(...) metrics_series_(__VA_ARGS__, (const char *)NULL)
+struct metric_series *metrics_series_(enum metric_id id, ...) __attribute__((sentinel));
 
-void metric_add(struct metric_series *series, int64_t amount);   /* counter or gauge */
-void metric_set(struct metric_series *series, double value);     /* gauge */
-void metric_observe(struct metric_series *series, double value); /* histogram; seconds or a plain number */
-double metric_value(const struct metric_series *series);         /* counter, gauge; histogram: its count */
+/* Takes the series whose first label has this value (a deleted tenant's) out of /metrics. Who still holds one may go on adding
+ * to it, unseen; metrics_series with the same labels brings it back, from 0. */
+void metrics_remove(enum metric_id id, const char *first_label_value);
+
+/* Any thread, no lock. Values are doubles: counts are exact up to 2^53. */
+void metric_add(struct metric_series *series, int64_t amount);        /* counter or gauge */
+void metric_add_seconds(struct metric_series *series, double amount); /* counter or gauge */
+void metric_set(struct metric_series *series, double value);          /* gauge */
+void metric_observe(struct metric_series *series, double value);      /* histogram; seconds or a plain number */
+double metric_value(const struct metric_series *series);              /* counter, gauge; histogram: its count */
 
 /* Everything in text form. */
 enum status metrics_render(struct buf *out) MUST_CHECK;
+/* The metrics as a Markdown table for the README. */
+enum status metrics_markdown(struct buf *out) MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
 /* session.h: names of sessions and places of devices.
  *
- * A session's id is the Redis stream id of its online transition, "<ms>-<seq>" (https://redis.io/docs/latest/develop/data-types/streams/,
- * "Entry IDs"). Ids are compared as numbers, ms first. */
+ * A session's id is the Redis stream id of its online transition, "<ms>-<seq>"
+ * (https://redis.io/docs/latest/develop/data-types/streams/, "Entry IDs"). Ids are compared as numbers, ms first. */
 #ifndef PRESENCE_SESSION_H
 #define PRESENCE_SESSION_H
 

@@ -50,11 +50,10 @@ struct record_outcome {
 };
 /* The caller has removed doubled devices and holds the items in any order; all of the same partition. */
 enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                                const struct record_options *options, const struct record_item *items,
-                                size_t count) MUST_CHECK;
+                                const struct record_options *options, const struct record_item *items, size_t count) MUST_CHECK;
 struct record_reply {
-  int64_t now_ms;   /* Redis's clock: last_seen of every item in force */
-  int64_t deaf_ms;  /* what this call added to P */
+  int64_t now_ms;  /* Redis's clock: last_seen of every item in force */
+  int64_t deaf_ms; /* what this call added to P */
 };
 enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) MUST_CHECK;
@@ -72,7 +71,7 @@ enum status store_disconnect_decode(const redisReply *reply, enum disconnect_cod
 
 /* ---- read_devices: what Redis knows of devices of one tenant in one partition, at one instant. Never extends life. */
 enum store_state {
-  STORE_NONE,    /* no facts and no unpublished close: the row in PostgreSQL decides (read it after this) */
+  STORE_NONE, /* no facts and no unpublished close: the row in PostgreSQL decides (read it after this) */
   STORE_ONLINE,
   STORE_UNKNOWN, /* in doubt: an outage ate its heartbeats, or its live field was lost */
   STORE_OVER,    /* facts, but the deadline has passed and no worker has looked yet: offline, reason timeout */
@@ -90,9 +89,8 @@ struct read_item {
   uint32_t bucket;
   struct str device;
 };
-enum status store_read_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                              int64_t outage_ms, const struct store_tenant *tenant, const struct read_item *items,
-                              size_t count) MUST_CHECK;
+enum status store_read_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, int64_t outage_ms,
+                              const struct store_tenant *tenant, const struct read_item *items, size_t count) MUST_CHECK;
 enum status store_read_decode(const redisReply *reply, size_t count, int64_t *now_ms, struct store_device *devices) MUST_CHECK;
 
 /* ---- expire_due: the detector's step for a few buckets */
@@ -105,14 +103,13 @@ struct expire_result {
   int64_t presence_ms; /* L */
   int64_t cutoff_ms;   /* on the presence clock: nothing later is decided */
   int64_t closed, orphans;
-  int64_t listeners;           /* marks that count */
-  int64_t listeners_dropped;   /* silent for 5 s: warn */
-  bool more;                   /* some bucket still has members that are due */
-  const redisReply *lags;      /* array of integers: ms on the presence clock from deadline to now, one per closed session */
+  int64_t listeners;         /* marks that count */
+  int64_t listeners_dropped; /* silent for 5 s: warn */
+  bool more;                 /* some bucket still has members that are due */
+  const redisReply *lags;    /* array of integers: ms on the presence clock from deadline to now, one per closed session */
 };
-enum status store_expire_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                                int64_t outage_ms, int64_t per_bucket_max, const struct expire_bucket *buckets,
-                                size_t count) MUST_CHECK;
+enum status store_expire_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, int64_t outage_ms,
+                                int64_t per_bucket_max, const struct expire_bucket *buckets, size_t count) MUST_CHECK;
 enum status store_expire_decode(const redisReply *reply, struct expire_result *result) MUST_CHECK;
 
 /* ---- next: a look at the head of `next`, with the clock */
@@ -120,8 +117,8 @@ struct next_result {
   int64_t now_ms, presence_ms, cutoff_ms;
   const redisReply *members; /* array: member, score, member, score … earliest first */
 };
-enum status store_next_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                              int64_t outage_ms, size_t buckets_max) MUST_CHECK;
+enum status store_next_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, int64_t outage_ms,
+                              size_t buckets_max) MUST_CHECK;
 enum status store_next_decode(const redisReply *reply, struct next_result *result) MUST_CHECK;
 
 /* ---- stream and trim: the publisher's steps */
@@ -147,8 +144,8 @@ enum status store_stream_encode(struct redis_call *call, const struct redis_targ
 enum status store_stream_decode(const redisReply *reply, struct stream_head *head, struct stream_entry *entries,
                                 size_t *count) MUST_CHECK;
 /* run_id: of the server the entries were read from; it goes out instead of the road's own. */
-enum status store_trim_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                              const char *run_id, const struct stream_entry *entries, size_t count) MUST_CHECK;
+enum status store_trim_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, const char *run_id,
+                              const struct stream_entry *entries, size_t count) MUST_CHECK;
 
 /* ---- lease: which worker serves a partition; saves work, nothing depends on it */
 enum lease_wish { LEASE_TAKE_OR_KEEP, LEASE_ONLY_MARK, LEASE_GIVE_UP };
@@ -156,14 +153,13 @@ struct lease_result {
   bool mine;
   int64_t workers; /* live workers seen in this partition, this one included */
 };
-enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                               struct str worker, int64_t lease_ms, enum lease_wish wish) MUST_CHECK;
+enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str worker,
+                               int64_t lease_ms, enum lease_wish wish) MUST_CHECK;
 enum status store_lease_decode(const redisReply *reply, struct lease_result *result) MUST_CHECK;
 
-/* ---- adopt: makes a server usable (its run_id goes into `clock`). run_id: of the server, as it was before floor was read; it goes
- * out instead of the road's own, so that a server which came up meanwhile is not adopted with a floor that is too low. */
-enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                               const char *run_id,
+/* ---- adopt: makes a server usable (its run_id goes into `clock`). run_id: of the server, as it was before floor was read; it
+ * goes out instead of the road's own, so that a server which came up meanwhile is not adopted with a floor that is too low. */
+enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, const char *run_id,
                                struct session_id floor /* the highest session PostgreSQL knows in the partition */) MUST_CHECK;
 struct adopt_result {
   bool adopted;   /* false: it was adopted already */

@@ -11,8 +11,8 @@ struct worker;
 enum status worker_new(const struct config *config, const struct redis_target *target, const struct clock *clock,
                        struct worker **worker) MUST_CHECK;
 enum status worker_start(struct worker *worker) MUST_CHECK;
-/* Gives leases up and stops after the step at hand. STATUS_TIMEOUT: a thread was still waiting for a server after limit_ms; it may
- * use the worker, the target and the config as long as the process lives, so none of them may be freed. */
+/* Gives leases up and stops after the step at hand. STATUS_TIMEOUT: a thread was still waiting for a server after limit_ms; it
+ * may use the worker, the target and the config as long as the process lives, so none of them may be freed. */
 enum status worker_stop(struct worker *worker, int64_t limit_ms) MUST_CHECK;
 void worker_free(struct worker *worker);
 

@@ -42,6 +42,11 @@ static enum status load(const char *const *given, struct config_flag *flags, siz
   line = (struct config_command_line){.argc = argc, .argv = arguments, .flags = flags, .flag_count = flag_count};
   return config_load(&config, &line, &error);
 }
+
+static enum status read_lines(struct str text) {
+  free(error);
+  return config_read_text(&config, "f", text, &error);
+}
 #define LOAD(...) load((const char *const[]){__VA_ARGS__, NULL}, NULL, 0)
 #define LOAD_NOTHING() load((const char *const[]){NULL}, NULL, 0)
 #define assert_refused(message, call)                                                                                            \
@@ -95,7 +100,7 @@ static void every_option_can_be_given_in_every_place(void **state) {
     snprintf(text, sizeof text, "%s = %s", variable + strlen("PRESENCE_"), value);
     for (char *at = text; *at != ' '; at++)
       if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
-    assert_status(STATUS_OK, config_read_text(&config, "f", str_from(text), &error));
+    assert_status(STATUS_OK, read_lines(str_from(text)));
   }
 }
 
@@ -212,20 +217,18 @@ static void bad_lines_are_refused(void **state) {
       {"listen =", "f:1: listen = : not allowed; allowed: a numeric IPV4:PORT or [IPV6]:PORT, port 0 to 65535"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    assert_status(STATUS_INVALID, config_read_text(&config, "f", str_from(cases[i].text), &error));
+    assert_status(STATUS_INVALID, read_lines(str_from(cases[i].text)));
     assert_string_equal(error, cases[i].message);
-    free(error);
-    error = NULL;
   }
   struct str with_nul = STR_LIT("env = a\0b");
-  assert_status(STATUS_INVALID, config_read_text(&config, "f", with_nul, &error));
+  assert_status(STATUS_INVALID, read_lines(with_nul));
 }
 
 static void messages_are_one_bounded_line(void **state) {
   (void)state;
   char text[5000] = "env = ";
   memset(text + 6, 'A', 4000);
-  assert_status(STATUS_INVALID, config_read_text(&config, "f", str_from(text), &error));
+  assert_status(STATUS_INVALID, read_lines(str_from(text)));
   assert_true(strlen(error) < 400);
   assert_non_null(strstr(error, "AAA...: not allowed"));
 }
