@@ -10,7 +10,7 @@ $(config): $(setup_scripts) $(if $(wildcard $(PRESENCE_DEPS_DIR)/libraries.key),
 	@deploy/local/setup build $(if $(SYSTEM_LIBS),system-libs)
 	@mkdir -p $(@D) && { \
 	  printf 'dependency_cflags := %s\n' "$$(pkg-config --cflags jansson libpq)$(if $(SYSTEM_LIBS),, -isystem $(deps_later)/include)"; \
-	  printf 'dependency_libs := %s\n' "$(library_archives) $$(pkg-config --libs jansson libpq openssl gnutls libxxhash libcurl)"; \
+	  printf 'dependency_libs := %s\n' "$(library_archives) $$(pkg-config --libs jansson libpq openssl gnutls libxxhash zlib libcurl)"; \
 	} >$@
 
 # Written down as a variable, since the folder may be another one at the next call.

@@ -6,7 +6,7 @@ packages_of() {
   case $1 in
     build)
       echo gcc libc6-dev make pkg-config libjansson-dev libpq-dev libcmocka-dev libssl-dev libgnutls28-dev \
-        libxxhash-dev libcurl4-openssl-dev dpkg-dev xz-utils patch curl ca-certificates tzdata
+        libxxhash-dev zlib1g-dev libcurl4-openssl-dev dpkg-dev xz-utils patch curl ca-certificates tzdata
       ;;
     system-libs) echo libmicrohttpd-dev libhiredis-dev ;;
     lint) echo clang clang-format clang-tidy cppcheck shellcheck ;;
