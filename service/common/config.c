@@ -17,8 +17,8 @@ static enum status append_shown(struct buf *out, struct str text) {
   enum status status = STATUS_OK;
   size_t limit = text.len < SHOWN_MAX_BYTES ? text.len : SHOWN_MAX_BYTES;
   for (size_t i = 0; i < limit && status == STATUS_OK; i++) {
-    unsigned char byte = (unsigned char)text.data[i];
-    char shown = byte < 0x20 || byte >= 0x7f ? '?' : (char)byte;
+    char shown = text.data[i];
+    if ((unsigned char)shown < 0x20 || (unsigned char)shown >= 0x7f) shown = '?';
     status = buf_append(out, &shown, 1);
   }
   if (status == STATUS_OK && text.len > limit) status = buf_append_str(out, STR_LIT("..."));

@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-uint64_t hash_device(struct str device) { return XXH64(device.data, device.len, 0); }
+uint64_t hash_device(struct str device) { return XXH64(device.data != NULL ? device.data : "", device.len, 0); }
 
 enum status hash_sha256(struct str data, uint8_t digest[HASH_SHA256_BYTES]) {
   return EVP_Digest(data.data, data.len, digest, NULL, EVP_sha256(), NULL) == 1 ? STATUS_OK : STATUS_NO_MEMORY;

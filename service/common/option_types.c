@@ -105,7 +105,7 @@ static enum status read_word(const struct option *option, struct str text, void 
   (void)option;
   if (text.len < 1 || text.len > 32) return STATUS_INVALID;
   for (size_t i = 0; i < text.len; i++)
-    if (memchr("abcdefghijklmnopqrstuvwxyz0123456789_-", text.data[i], 38) == NULL) return STATUS_INVALID;
+    if (text.data[i] == '\0' || strchr("abcdefghijklmnopqrstuvwxyz0123456789_-", text.data[i]) == NULL) return STATUS_INVALID;
   return store_text(text, field);
 }
 const struct option_type OPTION_TYPE_WORD = {.read = read_word, .text = true, .allowed = "1 to 32 of a-z 0-9 _ -"};

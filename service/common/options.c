@@ -22,11 +22,15 @@ enum option_id option_find(struct str name) {
   return (enum option_id)id;
 }
 
+static char upper(char letter) {
+  if (letter == '-') return '_';
+  return (char)toupper((unsigned char)letter);
+}
+
 void option_variable(const struct option *option, char name[OPTION_VARIABLE_BYTES]) {
   size_t len = sizeof "PRESENCE_" - 1;
   memcpy(name, "PRESENCE_", len);
-  for (const char *at = option->name; *at != '\0' && len + 1 < OPTION_VARIABLE_BYTES; at++)
-    name[len++] = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+  for (const char *at = option->name; *at != '\0' && len + 1 < OPTION_VARIABLE_BYTES; at++) name[len++] = upper(*at);
   name[len] = '\0';
 }
 

@@ -96,19 +96,35 @@ enum status buf_append_int64(struct buf *buf, int64_t value) {
   return buf_append(buf, digits + at, sizeof digits - at);
 }
 
+/* The letter of a short escape; 0 where there is none. */
+static char short_escape(unsigned char byte) {
+  switch (byte) {
+  case '"': return '"';
+  case '\\': return '\\';
+  case '\b': return 'b';
+  case '\f': return 'f';
+  case '\n': return 'n';
+  case '\r': return 'r';
+  case '\t': return 't';
+  default: return 0;
+  }
+}
+
 size_t str_json_escape(unsigned char byte, char out[6]) {
   static const char hex[] = "0123456789abcdef";
-  static const char names[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r', ['"'] = '"'};
-  out[0] = '\\';
-  if (byte == '\\' || (byte < sizeof names && names[byte] != 0)) {
-    out[1] = byte == '\\' ? '\\' : names[byte];
-    return 2;
-  }
-  if (byte >= 0x20) {
+  char letter = short_escape(byte);
+  if (letter == 0 && byte >= 0x20) {
     out[0] = (char)byte;
     return 1;
   }
-  memcpy(out + 1, "u00", 3);
+  out[0] = '\\';
+  if (letter != 0) {
+    out[1] = letter;
+    return 2;
+  }
+  out[1] = 'u';
+  out[2] = '0';
+  out[3] = '0';
   out[4] = hex[byte >> 4];
   out[5] = hex[byte & 15];
   return 6;
