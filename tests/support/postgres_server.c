@@ -1,0 +1,246 @@
+#include "support/test.h"
+
+#include "support/child.h"
+#include "support/postgres_server.h"
+#include "support/scratch.h"
+
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+  struct child child;
+  const char *folder, *log;
+  unsigned databases;
+  bool has_template;
+} server;
+
+#define TEMPLATE "presence_template"
+
+static const char *url_of(const char *name, const char *folder) {
+  return text_format("host=%s user=presence dbname=%s", folder, name);
+}
+
+static const struct passwd *server_user(void) {
+  const struct passwd *user = getpwnam("postgres");
+  if (user == NULL) user = getpwnam("nobody");
+  assert_non_null(user);
+  return user;
+}
+
+static const char *program(const char *name) {
+  const char *path = place_server(name);
+  if (path == NULL) fail_msg("there is no %s here: run the set-up", name);
+  return path;
+}
+
+/* Fills argv with the words. PostgreSQL does not run as root: another user does it then, who may enter the checkout whatever its
+ * folders' modes are, by one capability. */
+static void command_line(const char **argv, size_t room, const char *const *words) {
+  size_t count = 0;
+  if (geteuid() == 0) {
+    const struct passwd *user = server_user();
+    const char *prefix[] = {
+        "/usr/bin/setpriv", text_format("--reuid=%u", user->pw_uid), text_format("--regid=%u", user->pw_gid),
+        "--clear-groups",   "--inh-caps=-all,+dac_override",         "--ambient-caps=-all,+dac_override",
+        "--pdeathsig=QUIT",
+    };
+    for (size_t i = 0; i < LENGTH(prefix); i++) argv[count++] = prefix[i];
+  }
+  for (size_t i = 0; words[i] != NULL; i++) {
+    assert_true(count + 1 < room);
+    argv[count++] = words[i];
+  }
+  argv[count] = NULL;
+}
+
+static bool accepts_connections(void) {
+  if (!child_is_running(&server.child)) {
+    postgres_server_show_log();
+    fail_msg("PostgreSQL did not start");
+  }
+  return PQping(url_of("postgres", server.folder)) == PQPING_OK;
+}
+
+static void start_process(void) {
+  const char *words[] = {
+      program("pg-postgres"),
+      "-D",
+      text_format("%s/data", server.folder),
+      "-k",
+      server.folder,
+      "-h",
+      "",
+      "-c",
+      "fsync=off",
+      "-c",
+      "full_page_writes=off",
+      "-c",
+      "max_wal_size=512MB",
+      "-c",
+      "shared_buffers=32MB",
+      "-c",
+      "max_connections=60",
+      "-c",
+      "autovacuum=off",
+      "-c",
+      "jit=off",
+      NULL,
+  };
+  const char *argv[48];
+  command_line(argv, LENGTH(argv), words);
+  /* Its children notice the end of the first process; SIGQUIT is its quick stop. */
+  server.child = child_start(&(struct child_options){.argv = argv, .log = server.log, .death_signal = SIGQUIT});
+  WAIT_UNTIL(accepts_connections(), 30000);
+}
+
+static void stop_at_exit(void) { child_kill(&server.child); }
+
+static void start_once(void) {
+  if (server.folder != NULL) return;
+  const char *folder = scratch_folder("pg");
+  server.log = text_format("%s.log", folder);
+  if (geteuid() == 0) assert_int_equal(chown(folder, server_user()->pw_uid, server_user()->pw_gid), 0);
+  const char *words[] = {program("pg-initdb"),
+                         "-D",
+                         text_format("%s/data", folder),
+                         "--no-sync",
+                         "-A",
+                         "trust",
+                         "-U",
+                         "presence",
+                         "-E",
+                         "UTF8",
+                         "--locale=C",
+                         "--wal-segsize=1",
+                         NULL};
+  const char *argv[32];
+  command_line(argv, LENGTH(argv), words);
+  struct child initdb = child_start(&(struct child_options){.argv = argv, .log = server.log});
+  if (child_wait(&initdb, 60000) != 0) {
+    child_show_log("initdb", server.log);
+    fail_msg("initdb failed");
+  }
+  server.folder = folder;
+  atexit(stop_at_exit);
+  start_process();
+}
+
+void postgres_server_show_log(void) { child_show_log("PostgreSQL", server.log); }
+
+void postgres_server_kill(void) { (void)child_stop(&server.child, SIGQUIT, 10000); }
+
+void postgres_server_restart(void) {
+  assert_int_equal(server.child.pid, 0);
+  start_process();
+}
+
+static PGconn *connect_to(const char *url) {
+  PGconn *connection = PQconnectdb(url);
+  if (PQstatus(connection) != CONNECTION_OK) fail_msg("%s", PQerrorMessage(connection));
+  return connection;
+}
+
+static void administer(const char *statement) {
+  PGconn *connection = connect_to(url_of("postgres", server.folder));
+  PGresult *result = PQexec(connection, statement);
+  if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", statement, PQerrorMessage(connection));
+  PQclear(result);
+  PQfinish(connection);
+}
+
+static void make_template(void) {
+  if (server.has_template) return;
+  administer("CREATE DATABASE " TEMPLATE);
+  const char *log = scratch_path("migrate.log");
+  const char *environment[] = {text_format("PRESENCE_POSTGRES_URL=%s", url_of(TEMPLATE, server.folder)), NULL};
+  const char *argv[] = {place_built("presencectl"), "migrate", NULL};
+  struct child migrate = child_start(&(struct child_options){.argv = argv, .environment = environment, .log = log});
+  if (child_wait(&migrate, 30000) != 0) {
+    child_show_log("presencectl migrate", log);
+    fail_msg("presencectl migrate failed");
+  }
+  server.has_template = true;
+}
+
+void database_create(struct database *database, bool migrated) {
+  start_once();
+  if (migrated) make_template();
+  *database = (struct database){.name = text_format("t%u", server.databases++)};
+  administer(text_format("CREATE DATABASE %s TEMPLATE %s", database->name, migrated ? TEMPLATE : "template1"));
+  database->url = url_of(database->name, server.folder);
+  database->socket = text_format("%s/.s.PGSQL.5432", server.folder);
+  database->connection = connect_to(database->url);
+}
+
+void database_drop(struct database *database) {
+  if (database->name == NULL) return;
+  PQfinish(database->connection);
+  if (child_is_running(&server.child)) administer(text_format("DROP DATABASE %s WITH (FORCE)", database->name));
+  *database = (struct database){0};
+}
+
+const char *database_url_through(const struct database *database, const char *folder) { return url_of(database->name, folder); }
+
+PGconn *database_connect(const struct database *database) { return connect_to(database->url); }
+
+void database_reconnect(struct database *database) {
+  PQfinish(database->connection);
+  database->connection = connect_to(database->url);
+}
+
+#define PARAMETERS_MAX 8
+
+static PGresult *query(struct database *database, const char *statement, va_list arguments) {
+  const char *parameters[PARAMETERS_MAX];
+  int count = 0;
+  for (const char *each; (each = va_arg(arguments, const char *)) != NULL;) {
+    assert_true(count < PARAMETERS_MAX);
+    parameters[count++] = each;
+  }
+  PGresult *result = PQexecParams(database->connection, statement, count, NULL, parameters, NULL, NULL, 0);
+  ExecStatusType status = PQresultStatus(result);
+  if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+    fail_msg("%s\n%s", statement, PQerrorMessage(database->connection));
+  return result;
+}
+
+PGresult *sql_query(struct database *database, const char *statement, ...) {
+  va_list arguments;
+  va_start(arguments, statement);
+  PGresult *result = query(database, statement, arguments);
+  va_end(arguments);
+  return result;
+}
+
+const char *sql_text(struct database *database, const char *statement, ...) {
+  va_list arguments;
+  va_start(arguments, statement);
+  PGresult *result = query(database, statement, arguments);
+  va_end(arguments);
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  assert_non_null(out);
+  for (int row = 0; row < PQntuples(result); row++)
+    for (int column = 0; column < PQnfields(result); column++)
+      fprintf(out, "%s%s", column > 0 ? " " : row > 0 ? "\n" : "", PQgetvalue(result, row, column));
+  fclose(out);
+  PQclear(result);
+  const char *kept = text_format("%s", text);
+  free(text);
+  return kept;
+}
+
+int64_t sql_integer(struct database *database, const char *statement, ...) {
+  va_list arguments;
+  va_start(arguments, statement);
+  PGresult *result = query(database, statement, arguments);
+  va_end(arguments);
+  int64_t value = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+  PQclear(result);
+  return value;
+}

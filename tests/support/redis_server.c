@@ -1,0 +1,168 @@
+#include "support/test.h"
+
+#include "support/redis_server.h"
+#include "support/scratch.h"
+#include "support/timeshim.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *name, *mode, *program;
+} dialects[DIALECT_COUNT] = {
+    [DIALECT_NATIVE] = {"native", "native", "redis8-server"},
+    [DIALECT_HPEXPIRE] = {"hpexpire", "hpexpire", "redis8-server"},
+    [DIALECT_COMPAT] = {"compat", "compat", "redis8-server"},
+    [DIALECT_COMPAT_OLD] = {"compat on Redis 7.0", "auto", "redis7-server"},
+};
+
+const char *dialect_name(enum dialect dialect) { return dialects[dialect].name; }
+const char *dialect_mode(enum dialect dialect) { return dialects[dialect].mode; }
+bool dialect_is_here(enum dialect dialect) { return place_server(dialects[dialect].program) != NULL; }
+
+static bool connect_to(struct redis_server *server) {
+  if (!child_is_running(&server->child)) {
+    child_show_log("redis", server->child.log);
+    fail_msg("Redis did not start");
+  }
+  redisContext *context = redisConnectUnixWithTimeout(server->socket, (struct timeval){.tv_sec = 10});
+  if (context == NULL || context->err != 0) {
+    redisFree(context);
+    return false;
+  }
+  redisSetTimeout(context, (struct timeval){.tv_sec = 30});
+  redisReply *reply = redisCommand(context, "PING");
+  bool ready = reply != NULL && reply->type == REDIS_REPLY_STATUS; /* an error while it loads its file */
+  freeReplyObject(reply);
+  if (ready)
+    server->context = context;
+  else
+    redisFree(context);
+  return ready;
+}
+
+static void start_process(struct redis_server *server) {
+  const char *argv[64] = {place_server(dialects[server->dialect].program),
+                          text_format("%s/deploy/redis/presence.conf", place_root())};
+  size_t count = 2;
+  const char *fixed[] = {
+      "--port",       "0",           "--unixsocket", server->socket, "--dir",
+      server->folder, "--daemonize", "no",           "--appendonly", server->options.appendonly ? "yes" : "no",
+  };
+  for (size_t i = 0; i < LENGTH(fixed); i++) argv[count++] = fixed[i];
+  for (const char *const *each = server->options.config; each != NULL && *each != NULL; each += 2) {
+    assert_true(count + 3 < LENGTH(argv));
+    argv[count++] = text_format("--%s", each[0]);
+    argv[count++] = each[1];
+  }
+  const char *environment[] = {NULL, NULL, NULL};
+  if (server->clock != NULL) {
+    environment[0] = text_format("LD_PRELOAD=%s", place_built("timeshim.so"));
+    environment[1] = text_format("PRESENCE_TIMESHIM_FILE=%s", server->clock_file);
+  }
+  server->child = child_start(
+      &(struct child_options){.argv = argv, .environment = environment, .log = text_format("%s/redis.log", server->folder)});
+  WAIT_UNTIL(connect_to(server), 15000);
+}
+
+void redis_server_start(struct redis_server *server, const struct redis_options *options) {
+  *server = (struct redis_server){.dialect = options->dialect, .options = *options};
+  if (!dialect_is_here(options->dialect)) fail_msg("there is no %s here: run the set-up", dialects[options->dialect].program);
+  server->folder = scratch_folder("redis");
+  server->socket = text_format("%s/s", server->folder);
+  server->url = text_format("unix://%s", server->socket);
+  if (options->own_clock) {
+    server->clock_file = text_format("%s/clock", server->folder);
+    server->clock = timeshim_open(server->clock_file);
+    if (server->clock == NULL) fail_msg("%s: %s", server->clock_file, strerror(errno));
+  }
+  start_process(server);
+}
+
+static void disconnect(struct redis_server *server) {
+  redisFree(server->context);
+  server->context = NULL;
+}
+
+void redis_server_kill(struct redis_server *server) {
+  disconnect(server);
+  child_kill(&server->child);
+}
+
+void redis_server_restart(struct redis_server *server) {
+  assert_int_equal(server->child.pid, 0);
+  start_process(server);
+}
+
+void redis_server_stop(struct redis_server *server) {
+  redis_server_kill(server);
+  if (server->clock != NULL) timeshim_close(server->clock);
+  server->clock = NULL;
+}
+
+static redisReply *command(struct redis_server *server, const char *format, va_list arguments) {
+  redisReply *reply = redisvCommand(server->context, format, arguments);
+  if (reply == NULL) fail_msg("Redis does not answer to %s: %s", format, server->context->errstr);
+  if (reply->type == REDIS_REPLY_ERROR) fail_msg("Redis refuses %s: %s", format, reply->str);
+  return reply;
+}
+
+redisReply *redis_command(struct redis_server *server, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = command(server, format, arguments);
+  va_end(arguments);
+  return reply;
+}
+
+static void print_reply(FILE *out, const redisReply *reply) {
+  switch (reply->type) {
+  case REDIS_REPLY_NIL: fputs("(nil)", out); return;
+  case REDIS_REPLY_INTEGER: fprintf(out, "%lld", reply->integer); return;
+  case REDIS_REPLY_ARRAY:
+    for (size_t i = 0; i < reply->elements; i++) {
+      if (i > 0) fputc(' ', out);
+      print_reply(out, reply->element[i]);
+    }
+    return;
+  default: fwrite(reply->str, 1, reply->len, out);
+  }
+}
+
+const char *redis_text(struct redis_server *server, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = command(server, format, arguments);
+  va_end(arguments);
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  assert_non_null(out);
+  print_reply(out, reply);
+  fclose(out);
+  freeReplyObject(reply);
+  const char *kept = text_format("%s", text);
+  free(text);
+  return kept;
+}
+
+int64_t redis_integer(struct redis_server *server, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = command(server, format, arguments);
+  va_end(arguments);
+  int64_t value = reply->type == REDIS_REPLY_INTEGER ? reply->integer : reply->str != NULL ? strtoll(reply->str, NULL, 10) : 0;
+  freeReplyObject(reply);
+  return value;
+}
+
+int64_t redis_now_ms(struct redis_server *server) {
+  redisReply *reply = redis_command(server, "TIME");
+  assert_int_equal(reply->elements, 2);
+  int64_t now = strtoll(reply->element[0]->str, NULL, 10) * 1000 + strtoll(reply->element[1]->str, NULL, 10) / 1000;
+  freeReplyObject(reply);
+  return now;
+}
