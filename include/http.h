@@ -21,6 +21,11 @@ enum route_id {
   ROUTE_COUNT
 };
 
+/* The handlers, named in routes.def; each lives in the folder of what it is about. */
+#define ROUTE(id, method, pattern, scope, body_max, handler) void handler(struct request *request);
+#include "../service/http/routes.def"
+#undef ROUTE
+
 struct request {
   struct api_loop *api; /* the loop that serves it, and through it everything else (api.h) */
   enum route_id route;
