@@ -17,7 +17,7 @@ logged() {
   shift
   if ! "$@" >>"$setup_log" 2>&1 </dev/null; then
     printf '\n' >&2
-    tail -n 15 "$setup_log" >&2
+    tail -n 8 "$setup_log" | cut -c 1-200 >&2
     die "$what failed; all of its output is in $setup_log"
   fi
 }
