@@ -8,7 +8,7 @@ setup_log=$deps/setup.log
 
 die() {
   printf '\n%s: %s\n' "${program:-set-up}" "$*" >&2
-  exit 1
+  exit 3
 }
 
 # Runs a command with its output in the log; on failure stops with one line and the end of the log.
@@ -26,7 +26,7 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
   elif command -v sudo >/dev/null; then
-    sudo -n "$@" || sudo "$@"
+    sudo "$@" # asks for a password on the terminal where it must
   else
     die "Debian packages are missing and neither root nor sudo is there to install them: $*"
   fi

@@ -119,6 +119,8 @@ installed_postgres() {
   for bin in /usr/lib/postgresql/*/bin; do
     release=${bin%/bin}
     release=${release##*/}
-    [ "$release" -ge "$postgres_least" ] 2>/dev/null && [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/psql" ] && echo "$release $bin"
+    if [ "$release" -ge "$postgres_least" ] 2>/dev/null && [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/psql" ]; then
+      echo "$release $bin"
+    fi
   done | sort -n | tail -n 1 | cut -d' ' -f2
 }
