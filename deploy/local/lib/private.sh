@@ -2,12 +2,13 @@
 # Private servers: one Redis or PostgreSQL per folder, reached by a Unix socket in a folder of its own below /tmp (a socket's path
 # has at most 107 bytes, a checkout may lie deep). What is known of one stands in its folder in server.env. Sourced, never run.
 
-# PostgreSQL refuses to run as root. The other user may still enter the checkout, whatever its folders' modes are, by this capability.
+# PostgreSQL refuses to run as root. The other user may still enter the checkout, whatever its folders' modes are: by a capability,
+# and by a secure bit without which access(2) would not count it (PostgreSQL looks for its own programs with that).
 postgres_user=()
 if [ "$(id -u)" = 0 ]; then
   if id -u postgres >/dev/null 2>&1; then postgres_name=postgres; else postgres_name=nobody; fi
   postgres_user=(setpriv "--reuid=$postgres_name" "--regid=$(id -g "$postgres_name")" --clear-groups
-    "--inh-caps=-all,+dac_override" "--ambient-caps=-all,+dac_override")
+    --securebits=+no_setuid_fixup "--inh-caps=-all,+dac_override" "--ambient-caps=-all,+dac_override")
 fi
 
 # value FILE KEY

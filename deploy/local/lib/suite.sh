@@ -86,12 +86,12 @@ private_tree() {
     open_suite deb "$suite" || die "the Debian suite $suite cannot be reached with this machine's apt sources and $* is not cached"
     apt-get "${apt_options[@]}" --no-install-recommends --simulate install "$@" >plan 2>>"$setup_log" ||
       die "the Debian suite $suite has no $*"
-    awk -v keep="^($keep)$" '$1 == "Inst" && ($2 ~ keep || $2 ~ /^lib/) && $2 !~ /^lib(llvm|perl|pam-|semanage)/ {
+    awk -v keep="^($keep)$" '$1 == "Inst" && ($2 ~ keep || $2 ~ /^lib/) && $2 !~ /^lib(c-|llvm|z3-|pam-|semanage|.*-perl$|perl)/ {
       print $2 "=" substr($3, 2) }' plan >wanted
     mkdir debs tree
     (cd debs && logged "downloading $*" xargs -a ../wanted apt-get "${apt_options[@]}" download)
     for package in debs/*.deb; do dpkg-deb -x "$package" tree; done
-    rm -rf tree/usr/share/{doc,man,info,locale,lintian,bug,doc-base} tree/etc/init.d tree/usr/lib/systemd tree/lib/systemd
+    rm -rf tree/usr/share/{doc,man,info,locale,lintian,bug,doc-base} tree/etc/init.d tree/usr/lib/systemd tree/lib/systemd tree/usr/lib/postgresql/*/lib/bitcode
     cp wanted tree/packages
     rm -rf "$dir"
     mv tree "$dir"
