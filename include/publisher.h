@@ -1,0 +1,36 @@
+/* publisher.h: carries transitions from the partitions' streams into the outbox.
+ *
+ *   stream (from the head, up to the first audit marker) -> outbox_append, COMMIT -> trim (entries, and `closed` of the same
+ * sessions)
+ *
+ * A crash anywhere repeats the step; the guard in PostgreSQL makes the repeat harmless, so no position is kept. One thread.
+ * Metrics: transitions, publish_backlog, publish_lag, outbox_repeats, rejected. */
+#ifndef PRESENCE_PUBLISHER_H
+#define PRESENCE_PUBLISHER_H
+
+#include "partition_set.h"
+#include "pg.h"
+#include "redis.h"
+
+struct publisher;
+
+struct publisher_options {
+  const struct redis_target *target;
+  const struct clock *clock;
+  const struct partition_set *held; /* the partitions to serve */
+  const char *postgres_url;
+};
+
+/* What the options point to must outlive the publisher. */
+enum status publisher_new(const struct publisher_options *options, struct publisher **publisher) MUST_CHECK;
+void publisher_free(struct publisher *publisher);
+
+/* One round over the partitions held, with at most one batch each. *sleep_us: when to call again (0: there is more). Another
+ * status than STATUS_OK: some partition could not be served. */
+enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) MUST_CHECK;
+/* Ends a statement under way, for a quick stop. Any thread. */
+void publisher_interrupt(struct publisher *publisher);
+/* As of the last use. Any thread. */
+bool publisher_postgres_is_up(const struct publisher *publisher);
+
+#endif

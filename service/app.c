@@ -1,0 +1,253 @@
+/* app.c: set-up in order, tear-down in reverse.
+ *
+ *   redis_target -> PostgreSQL fits? -> Redis fits? -> directory -> pg_pool -> worker -> api
+ *
+ * The main thread only waits for a signal; loops, pool, directory and worker have threads of their own. */
+#include "app.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "log.h"
+#include "metrics.h"
+#include "outbox.h"
+#include "version.h"
+#include "worker.h"
+
+#define POOL_THREADS 4
+#define POOL_QUEUE_MAX 4096
+#define CHECK_TIMEOUT_MS 2000
+#define RETRY_MS 50
+/* After SIGTERM, together under the five seconds that are promised. */
+#define API_STOP_MS 2500
+#define WORKER_STOP_MS 1500
+#define STOP_LIMIT_MS 4700
+
+struct app {
+  const struct config *config;
+  const struct clock *clock;
+  int64_t wait_until_us; /* how long the start waits for servers */
+  struct redis_target *target;
+  struct directory *directory;
+  struct pg_pool *pool;
+  struct worker *worker; /* NULL without the role */
+  struct api_shared shared;
+  struct api *api;
+};
+
+/* ---- signals */
+
+static sigset_t end_signals(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+void app_block_signals(void) {
+  sigset_t set = end_signals();
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+/* Waits for a signal, at most so long; true when one came. */
+static bool signal_within(int64_t wait_ms) {
+  sigset_t set = end_signals();
+  struct timespec limit = {.tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000};
+  return sigtimedwait(&set, NULL, &limit) > 0;
+}
+
+static int wait_for_signal(void) {
+  sigset_t set = end_signals();
+  int number;
+  do {
+    number = sigwaitinfo(&set, NULL);
+  } while (number < 0 && errno == EINTR);
+  return number;
+}
+
+static void end_now(int number) {
+  (void)number;
+  _exit(EXIT_SUCCESS);
+}
+
+/* From now on a second signal ends the process at once, and the promised limit ends it whatever a thread is waiting for: all that
+ * must last is in Redis and PostgreSQL. */
+static void limit_stop(int64_t limit_ms) {
+  sigset_t set = end_signals();
+  struct itimerval timer = {.it_value = {.tv_sec = (time_t)(limit_ms / 1000), .tv_usec = (suseconds_t)(limit_ms % 1000) * 1000}};
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  signal(SIGALRM, end_now);
+  setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* ---- set-up */
+
+static int64_t wait_left_ms(const struct app *app) {
+  int64_t left_us = app->wait_until_us - clock_monotonic_us(app->clock);
+  return left_us > 0 ? left_us / 1000 : 0;
+}
+
+static char *format_unreachable(const struct app *app, const char *server, const char *reason) {
+  char *text = NULL;
+  if (asprintf(&text, "cannot reach %s within %lld ms: %s", server, (long long)app->config->startup_wait_ms, reason) < 0)
+    text = NULL;
+  return text;
+}
+
+static bool may_come_up(enum status status) {
+  return status == STATUS_UNAVAILABLE || status == STATUS_CLOSED || status == STATUS_TIMEOUT;
+}
+
+static enum status check_postgres(struct app *app, char **error) {
+  struct pg_client *client = NULL;
+  enum status status = pg_client_new(app->config->postgres_url, "presence start", app->clock, &client);
+  if (status != STATUS_OK) return status;
+  for (;;) {
+    status = outbox_check_deployment(client, app->config->partitions, error);
+    if (!may_come_up(status) || wait_left_ms(app) == 0) break;
+    if (signal_within(RETRY_MS)) {
+      status = STATUS_CLOSED;
+      goto out;
+    }
+  }
+  if (may_come_up(status)) {
+    *error = format_unreachable(app, "PostgreSQL", pg_client_error(client));
+    status = STATUS_UNAVAILABLE;
+  }
+out:
+  pg_client_free(client);
+  return status;
+}
+
+static enum status check_redis(struct app *app, char **error) {
+  struct redis_conn *conn = NULL;
+  enum status status = redis_conn_new(app->target, app->clock, CHECK_TIMEOUT_MS, &conn);
+  if (status != STATUS_OK) return status;
+  for (;;) {
+    status = redis_conn_check_server(conn, error);
+    if (!may_come_up(status) || wait_left_ms(app) == 0) break;
+    if (signal_within(RETRY_MS)) {
+      status = STATUS_CLOSED;
+      goto out;
+    }
+  }
+  if (may_come_up(status)) {
+    *error = format_unreachable(app, "Redis", redis_conn_error(conn));
+    status = STATUS_UNAVAILABLE;
+  } else if (status == STATUS_OK) {
+    const char *dialect = redis_dialect_name(redis_conn_dialect(conn));
+    metric_set(metrics_series(METRIC_BUILD_INFO, PRESENCE_VERSION, dialect), 1);
+    log_info("starting", LOG_STR("version", PRESENCE_VERSION), LOG_STR("redis_mode", dialect),
+             LOG_INT("partitions", app->config->partitions));
+  }
+out:
+  redis_conn_free(conn);
+  return status;
+}
+
+static enum status start_directory(struct app *app, char **error) {
+  enum status status = directory_new(app->config->postgres_url, app->clock, &app->directory);
+  if (status != STATUS_OK) return status;
+  int64_t wait_ms = wait_left_ms(app);
+  status = directory_start(app->directory, wait_ms > CHECK_TIMEOUT_MS ? wait_ms : CHECK_TIMEOUT_MS);
+  if (status == STATUS_UNAVAILABLE) {
+    *error = format_unreachable(app, "PostgreSQL", "tenants and tokens could not be read");
+  }
+  return status;
+}
+
+static enum status set_up(struct app *app, char **error) {
+  const struct config *config = app->config;
+  enum status status = redis_target_new(config, &app->target, error);
+  if (status != STATUS_OK) return status;
+  status = check_postgres(app, error);
+  if (status != STATUS_OK) return status;
+  status = check_redis(app, error);
+  if (status != STATUS_OK) return status;
+  status = start_directory(app, error);
+  if (status != STATUS_OK) return status;
+  status = pg_pool_new(config->postgres_url, POOL_THREADS, POOL_QUEUE_MAX, app->clock, &app->pool);
+  if (status != STATUS_OK) return status;
+  if (config->roles & CONFIG_ROLE_WORKER) {
+    status = worker_new(config, app->target, app->clock, &app->worker);
+    if (status != STATUS_OK) return status;
+  }
+  app->shared = (struct api_shared){
+      .config = config,
+      .clock = app->clock,
+      .target = app->target,
+      .directory = app->directory,
+      .pool = app->pool,
+      .worker = app->worker,
+      .serve_api = (config->roles & CONFIG_ROLE_API) != 0,
+  };
+  return api_new(&app->shared, &app->api, error);
+}
+
+enum status app_new(const struct config *config, struct app **app, char **error) {
+  *app = NULL;
+  struct app *self = calloc(1, sizeof *self);
+  if (self == NULL) return STATUS_NO_MEMORY;
+  self->config = config;
+  self->clock = clock_system();
+  self->wait_until_us = clock_monotonic_us(self->clock) + config->startup_wait_ms * 1000;
+  enum status status = set_up(self, error);
+  if (status != STATUS_OK) {
+    app_free(self);
+    return status;
+  }
+  *app = self;
+  return STATUS_OK;
+}
+
+/* Nothing here runs threads any more, see stop. */
+void app_free(struct app *app) {
+  if (app == NULL) return;
+  if (app->directory != NULL) directory_stop(app->directory);
+  if (app->pool != NULL) pg_pool_stop(app->pool);
+  api_free(app->api);
+  worker_free(app->worker);
+  pg_pool_free(app->pool);
+  directory_free(app->directory);
+  redis_target_free(app->target);
+  free(app);
+}
+
+/* ---- service */
+
+/* The API first: what is in flight is still answered with everything in place. */
+static void stop(struct app *app, bool api_started, int exit_code) {
+  enum status status = STATUS_OK;
+  if (api_started) api_stop(app->api, app->config->drain_ms, API_STOP_MS);
+  if (app->worker != NULL) status = worker_stop(app->worker, WORKER_STOP_MS);
+  log_info("stopped", LOG_STR("status", status_name(status)));
+  if (status != STATUS_OK) _exit(exit_code); /* a thread still uses what app_free would free */
+}
+
+enum status app_run(struct app *app, char **error) {
+  bool api_started = false;
+  enum status status = app->worker != NULL ? worker_start(app->worker) : STATUS_OK;
+  if (status == STATUS_OK) {
+    status = api_start(app->api);
+    api_started = status == STATUS_OK;
+  }
+  if (status == STATUS_OK) {
+    int number = wait_for_signal();
+    log_info("stopping", LOG_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
+  } else if (asprintf(error, "cannot start threads: %s", status_name(status)) < 0) {
+    *error = NULL;
+  }
+  limit_stop(app->config->drain_ms + STOP_LIMIT_MS);
+  stop(app, api_started, status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE);
+  return status;
+}

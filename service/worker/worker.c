@@ -1,0 +1,192 @@
+/* worker.c: the four duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
+ *
+ *   coordinator   adoption, leases -> `held`
+ *   detector      partitions held: next -> expire_due
+ *   publisher     partitions held: stream -> outbox -> trim
+ *   maintenance   the outbox's days, presence_online
+ */
+#include "worker.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "detector.h"
+#include "log.h"
+#include "partition_set.h"
+#include "publisher.h"
+#include "worker/coordinator.h"
+#include "worker/maintenance.h"
+#include "worker/stopper.h"
+
+#define INTERRUPT_INTERVAL_US 100000
+
+enum { COORDINATOR, DETECTOR, PUBLISHER, MAINTENANCE, DUTY_COUNT };
+
+struct duty_kind {
+  const char *name;
+  enum status (*tick)(struct worker *worker, int64_t *sleep_us);
+  void (*finish)(struct worker *worker); /* on the duty's thread, at the end; may be NULL */
+};
+
+struct duty {
+  const struct duty_kind *kind;
+  struct worker *worker;
+  pthread_t thread;
+  bool running;                /* has a thread to join */
+  _Atomic int64_t complete_us; /* monotonic time of the last round that was STATUS_OK */
+};
+
+struct worker {
+  const struct clock *clock;
+  struct stopper stopper;
+  bool stopper_made;
+  struct partition_set held;
+  struct coordinator *coordinator;
+  struct detector *detector;
+  struct publisher *publisher;
+  struct maintenance *maintenance;
+  struct duty duties[DUTY_COUNT];
+  _Atomic bool redis_up;
+};
+
+static enum status tick_coordinator(struct worker *worker, int64_t *sleep_us) {
+  enum status status = coordinator_tick(worker->coordinator, sleep_us);
+  atomic_store(&worker->redis_up, status == STATUS_OK);
+  return status;
+}
+static enum status tick_detector(struct worker *worker, int64_t *sleep_us) { return detector_tick(worker->detector, sleep_us); }
+static enum status tick_publisher(struct worker *worker, int64_t *sleep_us) {
+  return publisher_tick(worker->publisher, sleep_us);
+}
+static enum status tick_maintenance(struct worker *worker, int64_t *sleep_us) {
+  return maintenance_tick(worker->maintenance, sleep_us);
+}
+static void finish_coordinator(struct worker *worker) { coordinator_finish(worker->coordinator); }
+
+static const struct duty_kind duty_kinds[DUTY_COUNT] = {
+    [COORDINATOR] = {.name = "coordinator", .tick = tick_coordinator, .finish = finish_coordinator},
+    [DETECTOR] = {.name = "detector", .tick = tick_detector},
+    [PUBLISHER] = {.name = "publisher", .tick = tick_publisher},
+    [MAINTENANCE] = {.name = "maintenance", .tick = tick_maintenance},
+};
+
+static enum status make_parts(struct worker *worker, const struct config *config, const struct redis_target *target) {
+  enum status status = stopper_init(&worker->stopper);
+  if (status != STATUS_OK) return status;
+  worker->stopper_made = true;
+  status = partition_set_init(&worker->held, redis_target_partitions(target));
+  if (status != STATUS_OK) return status;
+  status = coordinator_new(config, target, worker->clock, &worker->held, &worker->coordinator);
+  if (status != STATUS_OK) return status;
+  status = detector_new(
+      &(struct detector_options){.target = target, .clock = worker->clock, .held = &worker->held, .outage_ms = config->outage_ms},
+      &worker->detector);
+  if (status != STATUS_OK) return status;
+  status = publisher_new(
+      &(struct publisher_options){
+          .target = target, .clock = worker->clock, .held = &worker->held, .postgres_url = config->postgres_url},
+      &worker->publisher);
+  if (status != STATUS_OK) return status;
+  return maintenance_new(config, target, worker->clock, &worker->held, &worker->maintenance);
+}
+
+enum status worker_new(const struct config *config, const struct redis_target *target, const struct clock *clock,
+                       struct worker **worker) {
+  *worker = NULL;
+  struct worker *self = calloc(1, sizeof *self);
+  if (self == NULL) return STATUS_NO_MEMORY;
+  self->clock = clock;
+  for (size_t i = 0; i < DUTY_COUNT; i++) {
+    self->duties[i].kind = &duty_kinds[i];
+    self->duties[i].worker = self;
+  }
+  enum status status = make_parts(self, config, target);
+  if (status != STATUS_OK) {
+    worker_free(self);
+    return status;
+  }
+  *worker = self;
+  return STATUS_OK;
+}
+
+void worker_free(struct worker *worker) {
+  if (worker == NULL) return;
+  maintenance_free(worker->maintenance);
+  publisher_free(worker->publisher);
+  detector_free(worker->detector);
+  coordinator_free(worker->coordinator);
+  partition_set_free(&worker->held);
+  if (worker->stopper_made) stopper_destroy(&worker->stopper);
+  free(worker);
+}
+
+static void *run_duty(void *context) {
+  struct duty *duty = context;
+  struct worker *worker = duty->worker;
+  int64_t sleep_us = 0;
+  while (!stopper_wait(&worker->stopper, sleep_us)) {
+    enum status status = duty->kind->tick(worker, &sleep_us);
+    if (status == STATUS_OK) {
+      atomic_store(&duty->complete_us, clock_monotonic_us(worker->clock));
+    } else {
+      log_debug("round_incomplete", LOG_STR("duty", duty->kind->name), LOG_STR("status", status_name(status)));
+    }
+  }
+  if (duty->kind->finish != NULL) duty->kind->finish(worker);
+  return NULL;
+}
+
+enum status worker_start(struct worker *worker) {
+  for (size_t i = 0; i < DUTY_COUNT; i++) {
+    struct duty *duty = &worker->duties[i];
+    if (pthread_create(&duty->thread, NULL, run_duty, duty) != 0) {
+      log_error("thread_failed", LOG_STR("duty", duty->kind->name));
+      return STATUS_IO;
+    }
+    duty->running = true;
+    pthread_setname_np(duty->thread, duty->kind->name);
+  }
+  return STATUS_OK;
+}
+
+static bool passed(const struct timespec *time) {
+  struct timespec now = stopper_deadline(0);
+  return now.tv_sec > time->tv_sec || (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
+}
+
+/* Again and again, since an interrupt that comes just before a statement is sent has no effect. */
+static bool join_until(struct worker *worker, struct duty *duty, const struct timespec *deadline) {
+  while (duty->running) {
+    struct timespec soon = stopper_deadline(INTERRUPT_INTERVAL_US);
+    coordinator_interrupt(worker->coordinator);
+    publisher_interrupt(worker->publisher);
+    maintenance_interrupt(worker->maintenance);
+    duty->running = pthread_clockjoin_np(duty->thread, NULL, CLOCK_MONOTONIC, &soon) != 0;
+    if (duty->running && passed(deadline)) return false;
+  }
+  return true;
+}
+
+enum status worker_stop(struct worker *worker, int64_t limit_ms) {
+  struct timespec deadline = stopper_deadline(limit_ms * 1000);
+  enum status status = STATUS_OK;
+  stopper_stop(&worker->stopper);
+  for (size_t i = 0; i < DUTY_COUNT; i++) {
+    struct duty *duty = &worker->duties[i];
+    if (!join_until(worker, duty, &deadline)) {
+      log_warn("thread_left", LOG_STR("duty", duty->kind->name), LOG_STR("reason", "still waiting for a server at the end"));
+      status = STATUS_TIMEOUT;
+    }
+  }
+  return status;
+}
+
+void worker_health(const struct worker *worker, struct worker_health *health) {
+  *health = (struct worker_health){
+      .detector_us = atomic_load(&worker->duties[DETECTOR].complete_us),
+      .publisher_us = atomic_load(&worker->duties[PUBLISHER].complete_us),
+      .partitions_held = partition_set_size(&worker->held),
+      .postgres_up = publisher_postgres_is_up(worker->publisher),
+      .redis_up = atomic_load(&worker->redis_up),
+  };
+}
