@@ -25,7 +25,7 @@ $(BUILD)/%.so: tests/support/%.c $(config)
 .SECONDARY: $(call object,$(test_sources)) $(support_objects)
 .PHONY: tests-built
 tests-built: $(programs) $(test_programs) $(shims)
-	@deploy/local/setup build servers
+	@deploy/local/setup $(setup_groups) servers
 
 # Without SANITIZER: the tests as they are, then once more under address and undefined behaviour sanitizers. One closing line.
 test_builds := $(or $(SANITIZER),debug address)
@@ -34,6 +34,9 @@ build_address := SANITIZER=address
 build_undefined := SANITIZER=undefined
 build_thread := SANITIZER=thread
 
+# As many jobs as there are cores, where the caller has not said how many.
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 test: ## all tests, then once more under sanitizers; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
-	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(build_$(build)) tests-built;)
+	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@tests/run $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS)))

@@ -6,16 +6,23 @@ config := $(BUILD)/config
 
 setup_scripts := deploy/local/setup $(wildcard deploy/local/lib/*)
 
-$(config): $(setup_scripts) $(if $(wildcard $(PRESENCE_DEPS_DIR)/libraries.key),,always)
-	@deploy/local/setup build $(if $(SYSTEM_LIBS),system-libs)
+setup_groups := packages $(if $(SYSTEM_LIBS),system-libs,libraries)
+ifdef SYSTEM_LIBS
+$(info warning: with the distribution's libraries: libmicrohttpd below 1.0.3 can skip ready connections while another is suspended, below \
+  1.0.10 it has request smuggling and memory faults; hiredis below 1.0 has no TLS (rediss://))
+endif
+
+$(config): $(setup_scripts) $(if $(wildcard $(PRESENCE_DEPS_DIR)/libraries.key),,$(if $(SYSTEM_LIBS),,always))
+	@deploy/local/setup $(setup_groups)
 	@mkdir -p $(@D) && { \
-	  printf 'dependency_cflags := %s\n' "$$(pkg-config --cflags jansson libpq)$(if $(SYSTEM_LIBS),, -isystem $(deps_later)/include)"; \
-	  printf 'dependency_libs := %s\n' "$(library_archives) $$(pkg-config --libs jansson libpq openssl gnutls libxxhash zlib libcurl)"; \
+	  echo 'dependency_cflags := $(library_cflags)' "$$(pkg-config --cflags jansson libpq)"; \
+	  echo 'dependency_libs := $(library_libs)' "$$(pkg-config --libs jansson libpq openssl gnutls libxxhash libcurl)"; \
 	} >$@
 
-# Written down as a variable, since the folder may be another one at the next call.
-deps_later := \$$(PRESENCE_DEPS_DIR)
-library_archives := $(if $(SYSTEM_LIBS),-lmicrohttpd -lhiredis_ssl -lhiredis, \
+# Written down with the folder as a variable, since it may be another one at the next call. -isystem: their headers are not ours to warn of.
+deps_later := $$(PRESENCE_DEPS_DIR)
+library_cflags := $(if $(SYSTEM_LIBS),,-isystem $(deps_later)/include)
+library_libs := $(if $(SYSTEM_LIBS),-lmicrohttpd $$(wildcard /usr/lib/*/libhiredis_ssl.so) -lhiredis, \
   $(addprefix $(deps_later)/lib/,libmicrohttpd.a libhiredis_ssl.a libhiredis.a))
 
 # Targets that compile nothing do without.
