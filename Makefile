@@ -12,6 +12,7 @@ WERROR ?= -Werror
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
+.SECONDARY:
 .DEFAULT_GOAL := all
 MAKEFLAGS += --no-builtin-rules
 
@@ -40,6 +41,7 @@ hardening := -fstack-protector-strong -fPIE $(if $(SANITIZER),,-U_FORTIFY_SOURCE
 sanitize_address := -fsanitize=address,undefined
 sanitize_undefined := -fsanitize=undefined
 sanitize_thread := -fsanitize=thread
+sanitize_fuzzer := -fsanitize=fuzzer-no-link,address,undefined
 $(if $(SANITIZER),$(if $(sanitize_$(SANITIZER)),,$(error SANITIZER is address, undefined or thread, not $(SANITIZER))))
 sanitizers := $(if $(SANITIZER),$(sanitize_$(SANITIZER)) -fno-sanitize-recover=all)
 
@@ -113,18 +115,29 @@ help: ## lists the targets
 clean: ## removes what was built; libraries, servers and data below .local stay
 	rm -rf build
 
-c_files = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
-shell_files = $(shell git grep -lE '^\#!(/usr/bin/env bash|/bin/(ba)?sh)' -- deploy tests .ci 2>/dev/null)
+c_files := $(shell git ls-files -co --exclude-standard '*.c' '*.h' 2>/dev/null)
+c_sources := $(filter %.c,$(c_files))
+shell_files = $(shell git ls-files -co --exclude-standard deploy tests .ci | xargs awk 'FNR == 1 && /^\#!.*sh$$/ { print FILENAME }; { nextfile }')
 
-lint: all ## clang-format, clang-tidy, cppcheck, shellcheck
+lint: lint-tools lint-format lint-shell lint-cppcheck lint-tidy ## clang-format, shellcheck, cppcheck, clang-tidy
+.PHONY: lint-tools lint-format lint-shell lint-cppcheck lint-tidy
+lint-tools:
 	@deploy/local/setup lint
-	clang-format --dry-run -Werror $(c_files)
-	shellcheck -x -a $(shell_files)
-	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
-	  --suppress=missingIncludeSystem -Iinclude -Iservice -I$(BUILD)/gen -D_GNU_SOURCE -DPRESENCE_FAILPOINTS=1 $(filter %.c,$(c_files))
-	printf '%s\n' $(filter %.c,$(c_files)) | xargs -P 2 -n 4 clang-tidy --quiet -- -std=c11 -D_GNU_SOURCE -DPRESENCE_FAILPOINTS=1 \
-	  -Iinclude -Iservice -Itests -I$(BUILD)/gen $(dependency_cflags)
+lint-format: lint-tools
+	$(call quiet,LINT,clang-format)clang-format --dry-run -Werror $(c_files)
+lint-shell: lint-tools
+	$(call quiet,LINT,shellcheck)shellcheck -x -a $(shell_files)
+lint-cppcheck: lint-tools $(embedded)
+	$(call quiet,LINT,cppcheck)cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
+	  --inline-suppr --suppress=missingIncludeSystem --suppress='nullPointerRedundantCheck:tests/*' \
+	  --suppress='memleakOnRealloc:tests/*' -Iinclude -Iservice -Itests -I$(BUILD)/gen -D_GNU_SOURCE \
+	  -DPRESENCE_FAILPOINTS=1 $(c_sources)
+# A file is looked at again when it or a header that it includes changed, as its object is made again then.
+lint-tidy: lint-tools $(patsubst %.c,$(BUILD)/tidy/%.ok,$(c_sources))
+$(BUILD)/tidy/%.ok: %.c $(BUILD)/obj/%.o .clang-tidy | lint-tools
+	$(call quiet,TIDY,$<)mkdir -p $(@D) && clang-tidy --quiet $< -- -std=c11 -D_GNU_SOURCE -DPRESENCE_FAILPOINTS=1 \
+	  -Iinclude -Iservice -Itests -I$(BUILD)/gen $(dependency_cflags) 2>$@.err || { cat $@.err >&2; exit 1; }
+	@rm $@.err && touch $@
 
-format: ## formats all C files in place
-	@deploy/local/setup lint
+format: lint-tools ## formats all C files in place
 	clang-format -i $(c_files)

@@ -22,10 +22,23 @@ $(test_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(support_objects) $(library)
 $(BUILD)/%.so: tests/support/%.c $(config)
 	$(call quiet,CC,$<)mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(warnings) -fPIC -shared -nostdlib -fno-stack-protector -o $@ $<
 
-.SECONDARY: $(call object,$(test_sources)) $(support_objects)
-.PHONY: tests-built
+.PHONY: fuzz tests-built
 tests-built: $(programs) $(test_programs) $(shims)
 	@deploy/local/setup $(setup_groups) servers
+
+# tests/fuzz/fuzz_X.c: a libFuzzer target (https://llvm.org/docs/LibFuzzer.html) with the corpus tests/fuzz/corpus/X, built by clang.
+fuzz_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(fuzz_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(library)
+	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) -fsanitize=fuzzer -o $@ $(filter %.o %.a,$^) $(dependency_libs)
+.PHONY: fuzzers-built
+fuzzers-built: $(fuzz_programs)
+build_fuzz := CC=clang SANITIZER=fuzzer BUILD=build/fuzz
+
+FUZZ_SECONDS ?= 60
+fuzz: ## each fuzz target for FUZZ_SECONDS=60; inputs found are kept in build/fuzz/corpus
+	@deploy/local/setup fuzz
+	@$(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/fuzz/tests/fuzz
 
 # Without SANITIZER: the tests as they are, then once more under address and undefined behaviour sanitizers. One closing line.
 test_builds := $(or $(SANITIZER),debug address)
@@ -34,9 +47,13 @@ build_address := SANITIZER=address
 build_undefined := SANITIZER=undefined
 build_thread := SANITIZER=thread
 
+# Only in the whole run.
+fuzz_too := $(if $(SANITIZER)$(filter-out $(TESTS),$(test_folders)),,$(wildcard tests/fuzz/fuzz_*.c))
+
 # As many jobs as there are cores, where the caller has not said how many.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-test: ## all tests, then once more under sanitizers; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
+test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
 	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
-	@tests/run $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS)))
+	@$(if $(fuzz_too),deploy/local/setup fuzz; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built)
+	@FUZZ_SECONDS=5 tests/run $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) $(if $(fuzz_too),build/fuzz/tests/fuzz)

@@ -11,17 +11,10 @@ packages_of() {
       ;;
     system-libs) echo libmicrohttpd-dev libhiredis-dev ;;
     lint) echo clang clang-format clang-tidy cppcheck shellcheck ;;
-    fuzz) echo clang llvm "$(clang_runtime)" ;;
+    fuzz) echo clang llvm libclang-rt-dev ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) die "no such group of packages: $1" ;;
   esac
-}
-
-# The libFuzzer and sanitizer runtime carries the compiler's release in its name.
-clang_runtime() {
-  local clang
-  clang=$(apt-cache depends clang 2>/dev/null | sed -n 's/^ *Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-  echo "libclang-rt-${clang:-14}-dev"
 }
 
 # Those of the named packages that are not installed. dpkg-query answers in milliseconds, apt does not.
