@@ -11,12 +11,13 @@
 
 struct pg_client;
 
-/* url is copied. application_name shows in pg_stat_activity. Does not connect yet. */
+/* url (any libpq connection string) is copied. application_name shows in pg_stat_activity. Does not connect yet.
+ * STATUS_INVALID where url cannot be parsed. */
 enum status pg_client_new(const char *url, const char *application_name, const struct clock *clock,
                           struct pg_client **client) MUST_CHECK;
 void pg_client_free(struct pg_client *client);
 
-/* A usable connection, connecting if needed (connect_timeout and a statement limit are set, TCP keep-alives on, a read-only
+/* A usable connection, connecting if needed (a connect timeout and a statement limit are set, TCP keep-alives on, a read-only
  * server is refused: target_session_attrs=read-write). STATUS_UNAVAILABLE while it can't; back-off (50 ms doubling to 2 s with
  * jitter) makes repeated calls cheap: it returns at once until the next try is due. */
 enum status pg_client_connection(struct pg_client *client, PGconn **connection) MUST_CHECK;
@@ -31,10 +32,20 @@ enum status pg_client_exec(struct pg_client *client, const char *sql, int parame
 enum status pg_client_exec_params(struct pg_client *client, const char *sql, int parameter_count, const Oid *types,
                                   const char *const *values, const int *lengths, const int *formats, int result_format,
                                   PGresult **result) MUST_CHECK;
+/* Its two halves: after pg_client_send the statement is on its way, whole; pg_client_receive waits for the answer. */
+enum status pg_client_send(struct pg_client *client, const char *sql, int parameter_count, const Oid *types,
+                           const char *const *values, const int *lengths, const int *formats, int result_format) MUST_CHECK;
+enum status pg_client_receive(struct pg_client *client, PGresult **result) MUST_CHECK;
+
+/* Several statements at once, without parameters and without the statement limit; one implicit transaction unless it says BEGIN.
+ * *result is the last statement's or the first error's. After an error in a transaction that it began the connection is dropped. */
+enum status pg_client_script(struct pg_client *client, const char *sql, PGresult **result) MUST_CHECK;
+
 /* The last error as one line without secrets; valid until the next call. */
 const char *pg_client_error(const struct pg_client *client);
 bool pg_client_is_up(const struct pg_client *client);
-/* Ends a statement under way from another thread (PQcancel), for a quick stop. Any thread. */
+/* For a quick stop: whatever waits for PostgreSQL ends at once (STATUS_CLOSED, or UNAVAILABLE while connecting), and every later
+ * call is STATUS_UNAVAILABLE. Any thread. */
 void pg_client_interrupt(struct pg_client *client);
 
 #endif

@@ -20,7 +20,8 @@ enum status pg_pool_new(const char *url, unsigned threads, size_t queue_limit, c
                         struct pg_pool **pool) MUST_CHECK;
 /* STATUS_FULL where the queue is: done() is then not called. Any thread. */
 enum status pg_pool_submit(struct pg_pool *pool, struct pg_job *job) MUST_CHECK;
-/* Stops after the job at hand; what waits is not worked on, but its done() is posted. The loops must still run. */
+/* Ends the jobs at hand as pg_client_interrupt does; what waits is not worked on. Every done() is posted: the loops must still
+ * run. */
 void pg_pool_stop(struct pg_pool *pool);
 void pg_pool_free(struct pg_pool *pool);
 /* True while the last use of PostgreSQL worked. Any thread. */

@@ -1,8 +1,6 @@
 -- Tables of the presence service. Times in tables are timestamptz with whole milliseconds; arguments of functions are integer
 -- milliseconds since 1970 (presence.at_ms, presence.to_ms).
 
-CREATE SCHEMA IF NOT EXISTS presence;
-
 CREATE FUNCTION presence.at_ms(ms bigint) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT timestamptz 'epoch' + ms * interval '1 millisecond' $$;
@@ -17,6 +15,14 @@ CREATE TABLE presence.deployment (
   partitions integer NOT NULL CHECK (partitions BETWEEN 1 AND 16384),
   created_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- Records the number at the first call; answers the one recorded.
+CREATE FUNCTION presence.record_partitions(wanted integer) RETURNS integer
+LANGUAGE sql AS $$
+  INSERT INTO presence.deployment (partitions) VALUES (wanted)
+  ON CONFLICT (only_row) DO UPDATE SET partitions = deployment.partitions
+  RETURNING partitions
+$$;
 
 -- ------------------------------------------------------------------------------------------------------------- tenants, tokens
 
@@ -110,6 +116,18 @@ CREATE TABLE presence.device (
   PRIMARY KEY (tenant, device),
   CHECK ((state = 'offline') = (offline_at IS NOT NULL) AND (state = 'offline') = (reason IS NOT NULL))
 ) WITH (fillfactor = 80);
+
+-- The rows of some devices, in the order asked; nulls where there is none.
+CREATE FUNCTION presence.device_rows(of_tenant text, of_devices text[])
+RETURNS TABLE (state text, session_ms bigint, session_seq bigint, online_since_ms bigint, last_seen_ms bigint,
+               offline_at_ms bigint, ttl_ms bigint, reason text, meta json)
+LANGUAGE sql STABLE AS $$
+  SELECT d.state, d.session_ms, d.session_seq, presence.to_ms(d.online_since), presence.to_ms(d.last_seen),
+         presence.to_ms(d.offline_at), d.ttl_ms, d.reason, d.meta
+  FROM unnest(of_devices) WITH ORDINALITY AS asked (device, ord)
+       LEFT JOIN presence.device d ON d.tenant = of_tenant AND d.device = asked.device
+  ORDER BY asked.ord
+$$;
 
 -- Insert-only. Rows become visible in the order of seq: see presence.append. The columns are those of Debezium's outbox event
 -- router with its defaults (https://debezium.io/documentation/reference/stable/transformations/outbox-event-router.html).
