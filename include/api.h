@@ -7,6 +7,7 @@
 #include "pg_pool.h"
 
 struct http_server;
+struct rate_limiter;
 struct worker;
 
 /* What all loops share; owned by app.c, outlives them. */
@@ -16,6 +17,7 @@ struct api_shared {
   const struct redis_target *target;
   struct directory *directory;
   struct pg_pool *pool;
+  struct rate_limiter *rate_limiter;
   struct worker *worker; /* NULL without the role: for readyz */
   bool serve_api;        /* false: healthz, readyz and metrics only */
 };

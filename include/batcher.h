@@ -20,23 +20,25 @@ struct batcher_options {
   int64_t wait_max_ms; /* waited longer for its turn: dropped with STATUS_TIMEOUT (1000) */
 };
 
-/* One waiting heartbeat; embedded in its owner, which keeps item's strings alive until done() has run, once. */
+/* One waiting heartbeat; embedded in its owner, which keeps item's strings alive until done() has run, once. The owner sets item
+ * and done. */
 struct batcher_entry {
-  struct record_item item;
+  struct record_item item; /* when done() runs, its ttl_ms is the one in force */
   /* outcome and now_ms only with STATUS_OK. Of several entries for one device in a batch the last one's values are written; all
    * get the same outcome. */
   void (*done)(struct batcher_entry *entry, enum status status, const struct record_outcome *outcome, int64_t now_ms);
   int64_t added_us;           /* the batcher's */
+  uint32_t slot;              /* the batcher's */
   struct batcher_entry *next; /* the batcher's */
 };
 
 enum status batcher_new(const struct redis_target *target, struct redis_link *link, struct loop *loop,
                         const struct batcher_options *options, struct batcher **batcher) MUST_CHECK;
-/* Answers what waits with STATUS_CLOSED. */
+/* Answers what waits or is outstanding with STATUS_CLOSED. Before or after its redis_link is freed, as the owner likes. */
 void batcher_free(struct batcher *batcher);
 /* STATUS_FULL, STATUS_UNAVAILABLE: not taken, done() is not called. */
 enum status batcher_add(struct batcher *batcher, uint32_t partition, struct batcher_entry *entry) MUST_CHECK;
-/* The loop's after-pass hook: sends, marks; returns the longest sleep in us. */
+/* For the loop's after-pass hook: sends, marks, flushes the link; returns the longest sleep in us. */
 int64_t batcher_after_pass(struct batcher *batcher);
 /* Takes this loop's marks away and stops marking (an orderly stop); done() when Redis has answered or can't. */
 void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void *context);

@@ -1,0 +1,343 @@
+#include "batcher.h"
+
+#include <stdlib.h>
+
+#include "batcher_road.h"
+#include "hearing.h"
+#include "merge.h"
+#include "metrics.h"
+#include "results.h"
+
+/* One at a time lets the next batch grow while Redis works; with several partitions its pipeline is full all the same. */
+enum { CALLS_PER_PARTITION = 1, LATE_CHECK_US = 100000 };
+
+enum call_kind { CALL_FREE, CALL_RECORD, CALL_PROBE, CALL_UNLISTEN };
+
+struct batcher_call {
+  struct partition *partition;
+  enum call_kind kind;
+  size_t items;
+  struct batcher_entry *entries; /* those it answers */
+};
+
+struct partition {
+  struct batcher *batcher;
+  uint32_t number;
+  unsigned outstanding;
+  struct batcher_call calls[CALLS_PER_PARTITION];
+  struct batcher_entry *first, *last; /* waiting, the oldest first */
+  size_t waiting;
+  struct hearing hearing;
+  bool touched; /* in the batcher's list of partitions with something waiting */
+  struct partition *next_touched;
+  bool unlistened; /* its mark is gone or can't be taken away; after batcher_unlisten */
+};
+
+struct batcher {
+  struct batcher_road road;
+  size_t queue_max;
+  int64_t wait_max_us;
+  struct hearing_rules rules;
+  int64_t now_us;       /* of the pass */
+  int64_t heartbeat_us; /* the last real heartbeat recorded; 0: none yet */
+  int64_t marks_us;     /* when to look for marks again */
+  size_t waiting;
+  size_t outstanding;
+  struct partition *touched;
+  bool closed; /* batcher_free was called, calls are still outstanding */
+  bool stopping;
+  void (*unlistened)(void *context);
+  void *unlistened_context;
+  struct metric_series *results[RESULT_COUNT];
+  struct metric_series *batch_size, *deaf_seconds;
+  struct merge merge;
+  struct partition partitions[];
+};
+
+static void find_series(struct batcher *batcher) {
+  static const char *const labels[] = {
+#define RESULT(id, label) [RESULT_##id] = label,
+#include "results.def"
+#undef RESULT
+  };
+  for (size_t i = 0; i < RESULT_COUNT; i++) batcher->results[i] = metrics_series(METRIC_HEARTBEATS, labels[i]);
+  batcher->batch_size = metrics_series(METRIC_BATCH_SIZE);
+  batcher->deaf_seconds = metrics_series(METRIC_DEAF_SECONDS);
+}
+
+enum status batcher_new_on(const struct batcher_road *road, const struct batcher_options *options, struct batcher **out) {
+  struct batcher *batcher = calloc(1, sizeof *batcher + road->partitions * sizeof batcher->partitions[0]);
+  *out = batcher;
+  if (batcher == NULL) {
+    road->free(road->context);
+    return STATUS_NO_MEMORY;
+  }
+  batcher->road = *road;
+  batcher->queue_max = options->queue_max;
+  batcher->wait_max_us = options->wait_max_ms * 1000;
+  batcher->rules = (struct hearing_rules){.outage_us = options->outage_ms * 1000, .settle_us = options->settle_ms * 1000};
+  batcher->now_us = road->now_us(road->context);
+  for (uint32_t i = 0; i < road->partitions; i++) {
+    struct partition *partition = &batcher->partitions[i];
+    partition->batcher = batcher;
+    partition->number = i;
+    for (size_t call = 0; call < CALLS_PER_PARTITION; call++) partition->calls[call].partition = partition;
+  }
+  find_series(batcher);
+  return STATUS_OK;
+}
+
+void batcher_count(struct batcher *batcher, enum heartbeat_result result, int64_t count) {
+  if (count > 0) metric_add(batcher->results[result], count);
+}
+
+static bool is_ready(struct partition *partition) {
+  struct batcher_road *road = &partition->batcher->road;
+  return road->ready(road->context, partition->number);
+}
+
+/* ---- Entries */
+
+static struct batcher_entry *pop(struct partition *partition) {
+  struct batcher_entry *entry = partition->first;
+  partition->first = entry->next;
+  if (partition->first == NULL) partition->last = NULL;
+  partition->waiting--;
+  partition->batcher->waiting--;
+  return entry;
+}
+
+/* done() may add again, or free the entry. */
+static void answer_all(struct batcher_entry *entries, enum status status, const struct record_outcome *outcomes, int64_t now_ms) {
+  while (entries != NULL) {
+    struct batcher_entry *entry = entries;
+    entries = entry->next;
+    entry->done(entry, status, outcomes == NULL ? NULL : &outcomes[entry->slot], now_ms);
+  }
+}
+
+static void answer_waiting(struct partition *partition, enum status status) {
+  struct batcher_entry *entries = partition->first;
+  partition->batcher->waiting -= partition->waiting;
+  partition->first = partition->last = NULL;
+  partition->waiting = 0;
+  answer_all(entries, status, NULL, 0);
+}
+
+enum status batcher_add(struct batcher *batcher, uint32_t number, struct batcher_entry *entry) {
+  struct partition *partition = &batcher->partitions[number];
+  if (batcher->closed || batcher->stopping || !is_ready(partition)) return STATUS_UNAVAILABLE;
+  if (batcher->waiting >= batcher->queue_max) return STATUS_FULL;
+  entry->added_us = batcher->road.now_us(batcher->road.context);
+  entry->next = NULL;
+  if (partition->last == NULL)
+    partition->first = entry;
+  else
+    partition->last->next = entry;
+  partition->last = entry;
+  partition->waiting++;
+  batcher->waiting++;
+  if (!partition->touched) {
+    partition->touched = true;
+    partition->next_touched = batcher->touched;
+    batcher->touched = partition;
+  }
+  return STATUS_OK;
+}
+
+/* ---- Calls */
+
+static struct batcher_call *take_call(struct partition *partition, enum call_kind kind) {
+  for (size_t i = 0; i < CALLS_PER_PARTITION; i++) {
+    struct batcher_call *call = &partition->calls[i];
+    if (call->kind == CALL_FREE) {
+      call->kind = kind;
+      call->items = 0;
+      call->entries = NULL;
+      return call;
+    }
+  }
+  return NULL;
+}
+
+static void send_call(struct batcher_call *call) {
+  struct partition *partition = call->partition;
+  struct batcher *batcher = partition->batcher;
+  struct batcher_road *road = &batcher->road;
+  partition->outstanding++;
+  batcher->outstanding++;
+  hearing_sent(&partition->hearing, batcher->now_us);
+  enum status status = STATUS_UNAVAILABLE;
+  if (call->kind == CALL_RECORD)
+    status = road->record(road->context, partition->number, batcher->merge.items, call->items, call);
+  else if (call->kind == CALL_PROBE)
+    status = road->probe(road->context, partition->number, call);
+  else
+    status = road->unlisten(road->context, partition->number, call);
+  if (status != STATUS_OK) batcher_answer(call, status, NULL, NULL);
+}
+
+/* Takes waiting entries into the call, as many as fit; the merged items are in batcher->merge until the next call. */
+static void collect(struct partition *partition, struct batcher_call *call) {
+  struct merge *merge = &partition->batcher->merge;
+  struct batcher_entry **link = &call->entries;
+  merge_begin(merge, partition->waiting < STORE_ITEMS_MAX ? partition->waiting : STORE_ITEMS_MAX);
+  while (partition->first != NULL && merge_add(merge, partition->first)) {
+    *link = pop(partition);
+    link = &(*link)->next;
+  }
+  *link = NULL;
+  call->items = merge->count;
+  for (struct batcher_entry *entry = call->entries; entry != NULL; entry = entry->next)
+    entry->item.ttl_ms = merge->items[entry->slot].ttl_ms;
+}
+
+static void drop_late(struct partition *partition) {
+  struct batcher *batcher = partition->batcher;
+  while (partition->first != NULL && batcher->now_us - partition->first->added_us > batcher->wait_max_us) {
+    struct batcher_entry *entry = pop(partition);
+    entry->done(entry, STATUS_TIMEOUT, NULL, 0);
+  }
+}
+
+static void send_waiting(struct batcher *batcher) {
+  struct partition *touched = batcher->touched;
+  batcher->touched = NULL;
+  while (touched != NULL) {
+    struct partition *partition = touched;
+    touched = partition->next_touched;
+    partition->touched = false;
+    drop_late(partition);
+    while (partition->first != NULL && partition->outstanding < CALLS_PER_PARTITION) {
+      struct batcher_call *call = take_call(partition, CALL_RECORD);
+      collect(partition, call);
+      metric_observe(batcher->batch_size, (double)call->items);
+      send_call(call);
+    }
+    if (partition->first != NULL && !partition->touched) {
+      partition->touched = true;
+      partition->next_touched = batcher->touched;
+      batcher->touched = partition;
+    }
+  }
+}
+
+size_t batcher_call_items(const struct batcher_call *call) { return call->items; }
+void *batcher_call_context(const struct batcher_call *call) { return call->partition->batcher->road.context; }
+
+static void note_success(struct partition *partition, const struct batcher_call *call, const struct record_reply *head) {
+  struct batcher *batcher = partition->batcher;
+  bool heartbeats = call->items > 0;
+  int64_t now_us = batcher->road.now_us(batcher->road.context);
+  hearing_succeeded(&partition->hearing, &batcher->rules, heartbeats, now_us);
+  if (heartbeats) batcher->heartbeat_us = now_us;
+  if (head != NULL && head->deaf_ms > 0) /* each partition reports a deaf interval once */
+    metric_add_seconds(batcher->deaf_seconds, (double)head->deaf_ms / 1000 / batcher->road.partitions);
+}
+
+static void release(struct batcher *batcher) {
+  batcher->road.free(batcher->road.context);
+  free(batcher);
+}
+
+void batcher_answer(struct batcher_call *call, enum status status, const struct record_reply *head,
+                    const struct record_outcome *outcomes) {
+  struct partition *partition = call->partition;
+  struct batcher *batcher = partition->batcher;
+  struct batcher_entry *entries = call->entries;
+  if (call->kind == CALL_UNLISTEN)
+    partition->unlistened = true;
+  else if (status == STATUS_OK)
+    note_success(partition, call, head);
+  else
+    hearing_failed(&partition->hearing);
+  call->kind = CALL_FREE;
+  call->entries = NULL;
+  partition->outstanding--;
+  batcher->outstanding--;
+  batcher->marks_us = 0;
+  answer_all(entries, status, outcomes, head == NULL ? 0 : head->now_ms);
+  if (batcher->closed && batcher->outstanding == 0) release(batcher);
+}
+
+void batcher_free(struct batcher *batcher) {
+  if (batcher == NULL) return;
+  batcher->closed = true;
+  batcher->outstanding++; /* so that nothing below releases it */
+  for (uint32_t i = 0; i < batcher->road.partitions; i++) {
+    struct partition *partition = &batcher->partitions[i];
+    answer_waiting(partition, STATUS_CLOSED);
+    for (size_t call = 0; call < CALLS_PER_PARTITION; call++) {
+      struct batcher_entry *entries = partition->calls[call].entries;
+      partition->calls[call].entries = NULL;
+      answer_all(entries, STATUS_CLOSED, NULL, 0);
+    }
+  }
+  if (--batcher->outstanding == 0) release(batcher);
+}
+
+/* ---- Marks */
+
+static void mark_or_probe(struct partition *partition, int64_t *wait_us) {
+  struct batcher *batcher = partition->batcher;
+  enum hearing_wish wish = hearing_next(&partition->hearing, &batcher->rules, batcher->heartbeat_us, batcher->now_us, wait_us);
+  if (wish != HEARING_WAIT) send_call(take_call(partition, wish == HEARING_MARK ? CALL_RECORD : CALL_PROBE));
+}
+
+static void unlisten(struct partition *partition) {
+  if (is_ready(partition))
+    send_call(take_call(partition, CALL_UNLISTEN));
+  else
+    partition->unlistened = true;
+}
+
+/* Returns when to look again, in us. */
+static int64_t keep_marks(struct batcher *batcher) {
+  if (batcher->now_us < batcher->marks_us) return batcher->marks_us - batcher->now_us;
+  int64_t least_us = LATE_CHECK_US;
+  for (uint32_t i = 0; i < batcher->road.partitions; i++) {
+    struct partition *partition = &batcher->partitions[i];
+    int64_t wait_us = LATE_CHECK_US;
+    if (partition->outstanding > 0 || partition->first != NULL) continue;
+    if (batcher->stopping && !partition->unlistened)
+      unlisten(partition);
+    else if (!is_ready(partition))
+      hearing_failed(&partition->hearing);
+    else if (!batcher->stopping)
+      mark_or_probe(partition, &wait_us);
+    if (wait_us > 0 && wait_us < least_us) least_us = wait_us;
+  }
+  batcher->marks_us = batcher->now_us + least_us;
+  return least_us;
+}
+
+static void finish_unlisten(struct batcher *batcher) {
+  if (!batcher->stopping || batcher->unlistened == NULL) return;
+  for (uint32_t i = 0; i < batcher->road.partitions; i++)
+    if (!batcher->partitions[i].unlistened) return;
+  void (*done)(void *context) = batcher->unlistened;
+  batcher->unlistened = NULL;
+  done(batcher->unlistened_context);
+}
+
+void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void *context) {
+  batcher->stopping = true;
+  batcher->unlistened = done;
+  batcher->unlistened_context = context;
+  batcher->marks_us = 0;
+}
+
+int64_t batcher_after_pass(struct batcher *batcher) {
+  batcher->now_us = batcher->road.now_us(batcher->road.context);
+  send_waiting(batcher);
+  int64_t wait_us = keep_marks(batcher);
+  batcher->road.flush(batcher->road.context);
+  finish_unlisten(batcher);
+  return wait_us;
+}
+
+bool batcher_is_hearing(const struct batcher *batcher) {
+  for (uint32_t i = 0; i < batcher->road.partitions; i++)
+    if (!batcher->partitions[i].hearing.answering) return false;
+  return true;
+}
