@@ -120,7 +120,7 @@ static enum status trim(struct publisher *publisher, uint32_t partition, const c
       store_trim_encode(publisher->call, publisher->options.target, partition, run_id, publisher->entries, count);
   if (status == STATUS_OK) status = redis_conn_call(publisher->conn, partition, publisher->call, &reply);
   freeReplyObject(reply);
-  FAILPOINT(publisher_trimmed);
+  if (status == STATUS_OK) FAILPOINT(publisher_trimmed);
   return status;
 }
 
@@ -136,7 +136,7 @@ static enum status append(struct publisher *publisher, uint32_t partition, size_
   struct outbox_counts counts = {0};
   FAILPOINT(publisher_read);
   enum status status = outbox_append(publisher->postgres, partition, publisher->transitions, transitions, &counts);
-  FAILPOINT(publisher_committed);
+  if (status == STATUS_OK) FAILPOINT(publisher_committed);
   observe(publisher, &counts);
   postgres_was(publisher, status);
   return status;
@@ -147,7 +147,7 @@ static enum status pass_by(struct publisher *publisher, uint32_t partition) {
   const struct stream_entry *entry = &publisher->entries[0];
   if (entry->kind != STREAM_BROKEN) return STATUS_OK;
   enum status status = aside_put(publisher->postgres, partition, entry);
-  FAILPOINT(publisher_put_aside);
+  if (status == STATUS_OK) FAILPOINT(publisher_put_aside);
   postgres_was(publisher, status);
   if (status == STATUS_OK) metric_add(publisher->rejected, 1);
   return status;

@@ -35,7 +35,7 @@ static enum status make_id(struct coordinator *coordinator) {
   uint32_t number;
   enum status status = random_bytes(&number, sizeof number);
   if (status != STATUS_OK) return status;
-  if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') strcpy(host, "host");
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   for (char *at = host; *at != '\0'; at++) {
     if (!isalnum((unsigned char)*at) && *at != '.' && *at != '-') *at = '-';
   }

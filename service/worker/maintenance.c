@@ -62,7 +62,7 @@ void maintenance_interrupt(struct maintenance *maintenance) { pg_client_interrup
 static enum status maintain_outbox(struct maintenance *maintenance, int64_t now_us) {
   const struct config *config = maintenance->config;
   enum status status = outbox_maintain(maintenance->postgres, config->retention_days, config->forget_days);
-  FAILPOINT(maintenance_outbox_done);
+  if (status == STATUS_OK) FAILPOINT(maintenance_outbox_done);
   maintenance->outbox_due_us = now_us + (status == STATUS_OK ? OUTBOX_INTERVAL_US : OUTBOX_RETRY_US);
   int64_t suppressed;
   if (status != STATUS_OK && log_limit_pass(&maintenance->failed_limit, now_us, OUTBOX_INTERVAL_US / 60, &suppressed)) {

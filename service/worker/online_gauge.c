@@ -1,5 +1,6 @@
 #include "worker/online_gauge.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +43,9 @@ static enum status insert(struct online_gauge *gauge, size_t at, const char *ten
   }
   memmove(&gauge->figures[at + 1], &gauge->figures[at], (gauge->count - at) * sizeof *gauge->figures);
   gauge->count++;
-  gauge->figures[at] = (struct figure){.series = metrics_series(METRIC_ONLINE, tenant)};
-  strcpy(gauge->figures[at].tenant, tenant);
+  struct figure *figure = &gauge->figures[at];
+  *figure = (struct figure){.series = metrics_series(METRIC_ONLINE, tenant)};
+  snprintf(figure->tenant, sizeof figure->tenant, "%s", tenant);
   return STATUS_OK;
 }
 
