@@ -17,6 +17,7 @@
 #include "log.h"
 #include "metrics.h"
 #include "outbox.h"
+#include "rate_limit.h"
 #include "version.h"
 #include "worker.h"
 
@@ -36,6 +37,7 @@ struct app {
   struct redis_target *target;
   struct directory *directory;
   struct pg_pool *pool;
+  struct rate_limiter *rate_limiter;
   struct worker *worker; /* NULL without the role */
   struct api_shared shared;
   struct api *api;
@@ -178,6 +180,8 @@ static enum status set_up(struct app *app, char **error) {
   if (status != STATUS_OK) return status;
   status = pg_pool_new(config->postgres_url, POOL_THREADS, POOL_QUEUE_MAX, app->clock, &app->pool);
   if (status != STATUS_OK) return status;
+  status = rate_limiter_new(&app->rate_limiter);
+  if (status != STATUS_OK) return status;
   if (config->roles & CONFIG_ROLE_WORKER) {
     status = worker_new(config, app->target, app->clock, &app->worker);
     if (status != STATUS_OK) return status;
@@ -188,6 +192,7 @@ static enum status set_up(struct app *app, char **error) {
       .target = app->target,
       .directory = app->directory,
       .pool = app->pool,
+      .rate_limiter = app->rate_limiter,
       .worker = app->worker,
       .serve_api = (config->roles & CONFIG_ROLE_API) != 0,
   };
@@ -217,6 +222,7 @@ void app_free(struct app *app) {
   if (app->pool != NULL) pg_pool_stop(app->pool);
   api_free(app->api);
   worker_free(app->worker);
+  rate_limiter_free(app->rate_limiter);
   pg_pool_free(app->pool);
   directory_free(app->directory);
   redis_target_free(app->target);
