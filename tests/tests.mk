@@ -22,7 +22,7 @@ $(test_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(support_objects) $(library)
 $(BUILD)/%.so: tests/support/%.c $(config)
 	$(call quiet,CC,$<)mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(warnings) -fPIC -shared -nostdlib -fno-stack-protector -o $@ $<
 
-.PHONY: fuzz tests-built
+.PHONY: fuzz test-all tests-built
 tests-built: $(programs) $(test_programs) $(shims)
 	@deploy/local/setup $(setup_groups) servers
 
@@ -57,3 +57,9 @@ test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address
 	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@$(if $(fuzz_too),deploy/local/setup fuzz; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built)
 	@FUZZ_SECONDS=5 tests/run $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) $(if $(fuzz_too),build/fuzz/tests/fuzz)
+
+test-all: ## also thread sanitizer, valgrind and a minute of fuzzing each
+	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
+	@deploy/local/setup fuzz valgrind; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
+	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz

@@ -6,7 +6,7 @@
 
 #include "session.h"
 
-static void say(const char *format, va_list arguments) {
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list arguments) {
   fputs("presencectl: ", stderr);
   vfprintf(stderr, format, arguments);
   fputc('\n', stderr);
