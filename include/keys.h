@@ -15,6 +15,7 @@ enum partition_key {
   PARTITION_COUNT_KEY,
   PARTITION_TENANT,
   PARTITION_LEASE,
+  PARTITION_TRIAL, /* of the start-up check; lives for one script */
   PARTITION_KEY_COUNT
 };
 

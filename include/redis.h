@@ -1,6 +1,6 @@
 /* redis.h: roads to Redis. redis_call is what travels; redis_link carries it for an event loop (never blocks), redis_conn for a
  * worker or a tool (blocks, with limits). Both know which server (run_id) and dialect they speak to, load the scripts, and look
- * connections up by partition, so that a cluster can stand behind them. */
+ * connections up by partition, so that a cluster can stand behind them. The process ignores SIGPIPE. */
 #ifndef PRESENCE_REDIS_H
 #define PRESENCE_REDIS_H
 
@@ -33,13 +33,15 @@ struct redis_link; /* all of one loop's connections; one per loop; the loop's th
 /* reply is NULL unless status is STATUS_OK; it is freed after the callback. Called exactly once per call that was taken:
  *   STATUS_CLOSED       the connection broke (or the call timed out) after sending: the effect is unknown
  *   STATUS_INITIALISING the server is not adopted (the script said so)
- *   STATUS_PROTOCOL     an error reply; logged */
+ *   STATUS_UNAVAILABLE  the server refuses at present (out of memory, cannot persist, a slot that moves); nothing was done;
+ * logged STATUS_PROTOCOL     an error reply that should not be; logged */
 typedef void redis_reply_fn(void *context, enum status status, const redisReply *reply);
 enum status redis_link_new(const struct redis_target *target, struct loop *loop, int64_t call_timeout_ms,
                            struct redis_link **link) MUST_CHECK; /* connects in the background, again and again with back-off */
 void redis_link_free(struct redis_link *link);                   /* answers what is outstanding with STATUS_CLOSED first */
-/* Takes the encoded bytes (the call may be reused at once). STATUS_UNAVAILABLE: nothing was sent, fn is not called.
- * A call that meets NOSCRIPT is sent again after the script is loaded, without the caller noticing. */
+/* Takes the encoded bytes (the call may be reused at once). Any other status than STATUS_OK (STATUS_UNAVAILABLE, STATUS_FULL):
+ * nothing was sent, fn is not called. A call that meets NOSCRIPT is sent again after the script is loaded, without the caller
+ * noticing. */
 enum status redis_link_send(struct redis_link *link, uint32_t partition, const struct redis_call *call, redis_reply_fn *fn,
                             void *context) MUST_CHECK;
 void redis_link_flush(struct redis_link *link); /* one write per connection for all sent since; call after each pass */
@@ -53,7 +55,8 @@ struct redis_conn; /* connections of one thread, one per node */
 enum status redis_conn_new(const struct redis_target *target, const struct clock *clock, int64_t call_timeout_ms,
                            struct redis_conn **conn) MUST_CHECK;
 void redis_conn_free(struct redis_conn *conn);
-/* Connects if needed (back-off makes repeated tries cheap: STATUS_UNAVAILABLE at once until the next is due).
+/* Connects if needed (back-off makes repeated tries cheap: STATUS_UNAVAILABLE at once until the next is due). Statuses as for
+ * redis_reply_fn.
  * *reply is the caller's to free (freeReplyObject) when STATUS_OK. */
 enum status redis_conn_call(struct redis_conn *conn, uint32_t partition, const struct redis_call *call,
                             redisReply **reply) MUST_CHECK;

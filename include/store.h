@@ -173,7 +173,8 @@ enum status store_adopted_encode(struct redis_call *call, const struct redis_tar
 enum status store_count_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
                                struct str tenant) MUST_CHECK;
 enum status store_count_decode(const redisReply *reply, int64_t *open_sessions) MUST_CHECK;
-/* All tenants' counts of a partition (for the presence_online metric): array tenant, count, … */
+/* All tenants' counts of a partition (for the presence_online metric). *pairs: array tenant, count (text), tenant … */
 enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
+enum status store_counts_decode(const redisReply *reply, const redisReply **pairs) MUST_CHECK;
 
 #endif

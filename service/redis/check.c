@@ -1,0 +1,129 @@
+/* check.c: what a server must and should be like, asked once at start. Managed services may forbid CONFIG: then that is said and
+ * the service runs. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "conn.h"
+#include "log.h"
+#include "reply.h"
+
+/* Releases, half-open: from <= version < fixed. Distributions patch without changing the number, so these are warnings. */
+static const struct {
+  bool valkey;
+  int from[3], fixed[3];
+  const char *fault;
+} known_faults[] = {
+    {false, {0, 0, 0}, {6, 2, 20}, "CVE-2025-49844: use after free in Lua"},
+    {false, {7, 0, 0}, {7, 2, 11}, "CVE-2025-49844: use after free in Lua"},
+    {false, {7, 4, 0}, {7, 4, 6}, "CVE-2025-49844: use after free in Lua"},
+    {false, {8, 0, 0}, {8, 0, 4}, "CVE-2025-49844: use after free in Lua"},
+    {false, {8, 2, 0}, {8, 2, 2}, "CVE-2025-49844: use after free in Lua"},
+    {true, {9, 0, 0}, {9, 0, 2}, "active expiry of hash fields can abort the server (valkey-io/valkey#3003)"},
+};
+
+/* Compact encodings hold values and ids up to this length, and buckets up to this size. */
+enum { LISTPACK_VALUE_MIN = 128, LISTPACK_ENTRIES_MIN = 128 };
+
+/* The value of `CONFIG GET name` as malloc'd text; NULL where there is none or it may not be asked. */
+static char *get_config(struct wire *wire, const char *name) {
+  redisReply *reply = redisCommand(wire->context, "CONFIG GET %s", name);
+  const redisReply *value = reply ? reply_at(reply, 1, REDIS_REPLY_STRING) : NULL;
+  char *copy = value ? strndup(value->str, value->len) : NULL;
+  if (reply) freeReplyObject(reply);
+  return copy;
+}
+
+static void warn(const char *check, const char *found, const char *advice) {
+  log_warn("redis_check", LOG_STR("check", check), LOG_STR("found", found), LOG_STR("advice", advice));
+}
+
+static enum status check_policy(struct wire *wire, char **message) {
+  char *policy = get_config(wire, "maxmemory-policy");
+  enum status status = STATUS_OK;
+  if (!policy) {
+    warn("maxmemory-policy", "CONFIG GET is not allowed", "make sure that it is noeviction: an evicted key loses events");
+  } else if (strcmp(policy, "noeviction") != 0) {
+    status = STATUS_REFUSED;
+    if (asprintf(message, "Redis has maxmemory-policy %s; it must be noeviction, since an evicted key loses events", policy) <
+        0) {
+      *message = NULL;
+    }
+  }
+  free(policy);
+  return status;
+}
+
+static void check_persistence(struct wire *wire) {
+  char *append_only = get_config(wire, "appendonly"), *save = get_config(wire, "save");
+  if (append_only && save && strcmp(append_only, "yes") != 0) {
+    warn("persistence", *save ? "snapshots only" : "none",
+         *save ? "a crash loses the heartbeats and sessions since the last snapshot; appendonly yes loses at most a second"
+               : "a restart loses all open sessions until devices are heard again; set appendonly yes");
+  }
+  free(append_only);
+  free(save);
+}
+
+static void check_encoding(struct wire *wire) {
+  static const struct {
+    const char *name, *old_name; /* before Redis 7 */
+    int64_t least;
+  } limits[] = {
+      {"hash-max-listpack-value", "hash-max-ziplist-value", LISTPACK_VALUE_MIN},
+      {"hash-max-listpack-entries", "hash-max-ziplist-entries", LISTPACK_ENTRIES_MIN},
+      {"zset-max-listpack-value", "zset-max-ziplist-value", LISTPACK_VALUE_MIN},
+      {"zset-max-listpack-entries", "zset-max-ziplist-entries", LISTPACK_ENTRIES_MIN},
+  };
+  for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+    char *text = get_config(wire, limits[i].name);
+    if (!text) text = get_config(wire, limits[i].old_name);
+    int64_t value;
+    if (text && !str_to_int64(str_from(text), &value) && value < limits[i].least) {
+      warn(limits[i].name, text,
+           "set it to 128: longer ids or fuller buckets leave the compact encoding and cost three times the memory");
+    }
+    free(text);
+  }
+}
+
+static bool version_less(const int a[3], const int b[3]) {
+  for (int i = 0; i < 3; i++) {
+    if (a[i] != b[i]) return a[i] < b[i];
+  }
+  return false;
+}
+
+static void check_version(struct wire *wire) {
+  redisReply *reply = redisCommand(wire->context, "INFO server");
+  if (!reply || (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS && reply->type != REDIS_REPLY_VERB))
+    goto out;
+  const char *valkey = strstr(reply->str, "valkey_version:"), *redis = strstr(reply->str, "redis_version:");
+  const char *at = valkey ? valkey + strlen("valkey_version:") : redis ? redis + strlen("redis_version:") : NULL;
+  int version[3];
+  if (!at || sscanf(at, "%d.%d.%d", &version[0], &version[1], &version[2]) != 3) goto out;
+  for (size_t i = 0; i < sizeof known_faults / sizeof known_faults[0]; i++) {
+    if (known_faults[i].valkey != (valkey != NULL)) continue;
+    if (version_less(version, known_faults[i].from) || !version_less(version, known_faults[i].fixed)) continue;
+    char text[64], advice[64];
+    snprintf(text, sizeof text, "%s %d.%d.%d", valkey ? "Valkey" : "Redis", version[0], version[1], version[2]);
+    snprintf(advice, sizeof advice, "fixed in %d.%d.%d, or by your distribution", known_faults[i].fixed[0],
+             known_faults[i].fixed[1], known_faults[i].fixed[2]);
+    log_warn("redis_check", LOG_STR("check", "version"), LOG_STR("found", text), LOG_STR("fault", known_faults[i].fault),
+             LOG_STR("advice", advice));
+  }
+out:
+  if (reply) freeReplyObject(reply);
+}
+
+enum status redis_conn_check_server(struct redis_conn *conn, char **message) {
+  struct wire *wire;
+  *message = NULL;
+  enum status status = conn_wire(conn, 0, &wire); /* a replica has been refused here */
+  if (status) return status;
+  status = check_policy(wire, message);
+  if (status) return status;
+  check_persistence(wire);
+  check_encoding(wire);
+  check_version(wire);
+  return wire->context->err ? STATUS_CLOSED : STATUS_OK;
+}

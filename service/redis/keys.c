@@ -1,0 +1,78 @@
+#include "keys.h"
+
+/* Indexed by enum; the words between env and schema version. */
+static const struct str bucket_resources[BUCKET_KEY_COUNT] = {
+    [BUCKET_LIVE] = {":presence:live:v1:{", 19},
+    [BUCKET_SESSION] = {":presence:session:v1:{", 22},
+    [BUCKET_DUE] = {":presence:due:v1:{", 18},
+    [BUCKET_META] = {":presence:meta:v1:{", 19},
+};
+
+static const struct str partition_resources[PARTITION_KEY_COUNT] = {
+    [PARTITION_CLOCK] = {":presence:clock:v1:{", 20},
+    [PARTITION_NEXT] = {":presence:next:v1:{", 19},
+    [PARTITION_TRANSITIONS] = {":presence:transitions:v1:{", 26},
+    [PARTITION_CLOSED] = {":presence:closed:v1:{", 21},
+    [PARTITION_COUNT_KEY] = {":presence:count:v1:{", 20},
+    [PARTITION_TENANT] = {":presence:tenant:v1:{", 21},
+    [PARTITION_LEASE] = {":presence:lease:v1:{", 20},
+    [PARTITION_TRIAL] = {":presence:trial:v1:{", 20},
+};
+
+enum { DECIMAL_MAX = 10 }; /* digits of a uint32 */
+
+static char *put(char *at, struct str text) {
+  if (text.len > 0) {
+    memcpy(at, text.data, text.len);
+  }
+  return at + text.len;
+}
+
+static char *put_decimal(char *at, uint32_t value) {
+  char digits[DECIMAL_MAX];
+  size_t count = 0;
+  do {
+    digits[count++] = (char)('0' + value % 10);
+    value /= 10;
+  } while (value > 0);
+  while (count > 0) *at++ = digits[--count];
+  return at;
+}
+
+enum status keys_append_partition(struct buf *out, struct str env, enum partition_key key, uint32_t partition) {
+  struct str resource = partition_resources[key];
+  enum status status = buf_reserve(out, env.len + resource.len + DECIMAL_MAX + 1);
+  if (status) return status;
+  char *at = put(out->data + out->len, env);
+  at = put_decimal(put(at, resource), partition);
+  *at++ = '}';
+  out->len = (size_t)(at - out->data);
+  return STATUS_OK;
+}
+
+enum status keys_append_bucket(struct buf *out, struct str env, enum bucket_key key, uint32_t partition, struct str tenant,
+                               uint32_t bucket) {
+  struct str resource = bucket_resources[key];
+  enum status status = buf_reserve(out, env.len + resource.len + tenant.len + 2 * (size_t)DECIMAL_MAX + 3);
+  if (status) return status;
+  char *at = put(out->data + out->len, env);
+  at = put_decimal(put(at, resource), partition);
+  at = put(put(at, STR_LIT("}:")), tenant);
+  *at++ = ':';
+  at = put_decimal(at, bucket);
+  out->len = (size_t)(at - out->data);
+  return STATUS_OK;
+}
+
+enum status keys_parse_bucket_member(struct str member, struct str *tenant, uint32_t *bucket) {
+  const char *colon = member.len > 0 ? memchr(member.data, ':', member.len) : NULL;
+  if (!colon || colon == member.data) return STATUS_INVALID;
+  size_t tenant_len = (size_t)(colon - member.data);
+  int64_t number;
+  enum status status = str_to_int64((struct str){colon + 1, member.len - tenant_len - 1}, &number);
+  if (status) return status;
+  if (number > UINT32_MAX) return STATUS_INVALID;
+  *tenant = (struct str){member.data, tenant_len};
+  *bucket = (uint32_t)number;
+  return STATUS_OK;
+}

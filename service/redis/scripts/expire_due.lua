@@ -1,0 +1,42 @@
+-- expire_due.lua: the detector's step. Closes what is over in a few buckets from the head of `next`. Finding, checking and removing
+-- are one script, so that a device that was renewed meanwhile cannot be hit.
+--
+--   KEYS[1..6]  clock, next, transitions, closed, count, tenant
+--   KEYS[7..]   per bucket: live, session, due, meta
+--   ARGV[1]     run_id
+--   ARGV[2]     outage_ms
+--   ARGV[3]     at most so many members a bucket
+--
+-- Reply: {'initialising'} or {'ok', now, L, cutoff, closed, orphans, listeners, dropped listeners, more, lags}; more is 1 where some
+-- bucket still has members that are due; lags: for each closed session the ms on the presence clock from its deadline to now.
+local per_bucket = tonumber(ARGV[3])
+presence_time()
+local cutoff, listeners, silent = find_cutoff()
+if #silent > 0 then call('HDEL', KEYS[1], unpack(silent)) end
+
+local lags, orphans, more = {}, 0, 0
+for k = 7, #KEYS, 4 do
+  local due = KEYS[k + 2]
+  local found = call('ZRANGEBYSCORE', due, '-inf', '(' .. text(cutoff), 'WITHSCORES', 'LIMIT', 0, per_bucket)
+  for i = 1, #found, 2 do
+    local device, score = found[i], tonumber(found[i + 1])
+    local facts = call('HGET', KEYS[k + 1], device)
+    if facts then
+      close(k, device, parse(facts), score, 'timeout')
+      lags[#lags + 1] = L - score
+    else
+      call('HDEL', KEYS[k], device)
+      call('ZREM', due, device)
+      call('HDEL', KEYS[k + 3], device)
+      orphans = orphans + 1
+    end
+  end
+  local earliest = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+  if earliest then
+    call('ZADD', KEYS[2], earliest, (place(k)))
+    if tonumber(earliest) < cutoff then more = 1 end
+  else
+    call('ZREM', KEYS[2], (place(k)))
+  end
+end
+return {'ok', now, L, cutoff, #lags, orphans, listeners, #silent, more, lags}

@@ -1,0 +1,19 @@
+-- field_hpexpire.lua: the live view where fields can expire, but there is no HSETEX (Redis 7.4). HSET clears a field's expiry, so
+-- that HPEXPIREAT always follows it.
+
+local function live_renew(live, due, device, deadline)
+  local value = call('HGET', live, device)
+  if value then call('HPEXPIREAT', live, deadline, 'FIELDS', 1, device) end
+  return value
+end
+
+local function live_put(live, device, value, deadline)
+  call('HSET', live, device, value)
+  call('HPEXPIREAT', live, deadline, 'FIELDS', 1, device)
+end
+
+local function live_look(live, due, device)
+  local value = call('HGET', live, device)
+  if not value then return false end
+  return value, call('HPEXPIRETIME', live, 'FIELDS', 1, device)[1]
+end

@@ -1,0 +1,78 @@
+-- session.lua: what opens, writes and closes a session, for the scripts that do so.
+--
+--   KEYS[1..6]   clock, next, transitions, closed, count, tenant
+--   KEYS[k..k+3] of a bucket: live, session (the facts), due, meta
+
+-- The value of live and facts: "1790000000000-0,0,90000,0": the session's id; its start, as a difference to the id's milliseconds;
+-- ttl_ms; the P it was written under. A "?" at the end of the facts: restored from PostgreSQL and not heard since, last_seen is lost.
+local function parse(value)
+  local id, ms, offset, ttl, paused, lost = value:match('^((%d+)%-%d+),(%-?%d+),(%d+),(%-?%d+)(%??)$')
+  return {id = id, start = ms + offset, ttl = tonumber(ttl), paused = tonumber(paused), lost = lost == '?'}
+end
+
+local function value_of(session)
+  local offset = session.start - session.id:match('^%d+')
+  return session.id .. ',' .. text(offset) .. ',' .. text(session.ttl) .. ',' .. text(session.paused)
+end
+
+-- Tenant and member of `next` ("t42", "t42:7"), from the end of a bucket's key: a tenant has no colon.
+local function place(k) return KEYS[k]:match('(([^:]+):%d+)$') end
+
+-- All entries have the same fields in the same order: the stream's compact encoding then stores the names once.
+local function add(kind, tenant, device, session, last_seen, reason, offline_at, meta)
+  return call('XADD', KEYS[3], '*', 'type', kind, 'tenant', tenant, 'device', device, 'session', session.id, 'online_since',
+              text(session.start), 'last_seen', last_seen, 'ttl', text(session.ttl), 'reason', reason, 'offline_at', offline_at,
+              'detected_at', text(now), 'meta', meta)
+end
+
+-- Alive by the score: facts without a score (drift, until the recount) are in doubt, and what is in doubt lives.
+local function lives_by(score) return not score or score >= L end
+
+local function score_of(k, device)
+  local score = call('ZSCORE', KEYS[k + 2], device)
+  return score and tonumber(score)
+end
+
+-- Writes an open session: facts, live view and deadline, all for a heartbeat at this instant.
+local function put(k, device, session)
+  session.paused = P
+  local value = value_of(session)
+  call('HSET', KEYS[k + 1], device, value)
+  live_put(KEYS[k], device, value, now + session.ttl)
+  call('ZADD', KEYS[k + 2], L + session.ttl, device)
+end
+
+local function lower_next(k, score) call('ZADD', KEYS[2], 'LT', score, (place(k))) end
+
+-- meta: '' for none
+local function open(k, device, ttl, meta)
+  local _, tenant = place(k)
+  local session = {id = '', start = now, ttl = ttl}
+  session.id = add('online', tenant, device, session, text(now), '', '', meta)
+  put(k, device, session)
+  lower_next(k, L + ttl)
+  if meta ~= '' then
+    call('HSET', KEYS[k + 3], device, meta)
+  else
+    call('HDEL', KEYS[k + 3], device)
+  end
+  call('HINCRBY', KEYS[5], tenant, 1)
+  return session
+end
+
+-- reason: 'timeout' (needs the score) or 'disconnect'. All but detected_at follows from stored values, so that a retry says the same.
+local function close(k, device, session, score, reason)
+  local _, tenant = place(k)
+  local meta = call('HGET', KEYS[k + 3], device) or ''
+  local deadline = score and score + session.paused
+  local last_seen = deadline and not session.lost and text(deadline - session.ttl) or ''
+  local offline_at = text(reason == 'timeout' and deadline or now)
+  add('offline', tenant, device, session, last_seen, reason, offline_at, meta)
+  call('HSET', KEYS[4], tenant .. '/' .. device,
+       table.concat({session.id, text(session.start), text(session.ttl), last_seen, offline_at, reason, meta}, ','))
+  call('HDEL', KEYS[k + 1], device)
+  call('HDEL', KEYS[k], device)
+  call('ZREM', KEYS[k + 2], device)
+  if meta ~= '' then call('HDEL', KEYS[k + 3], device) end
+  if call('HINCRBY', KEYS[5], tenant, -1) < 0 then call('HSET', KEYS[5], tenant, 0) end
+end

@@ -1,0 +1,104 @@
+/* store_record.c: record_heartbeats and unlisten. The hot path: all goes into one buffer, nothing is allocated once that has
+ * grown. */
+#include "store_common.h"
+
+enum { OPTION_MAX = 24 };
+
+/* "90000" in the usual case; record_heartbeats.lua has the letters. */
+static void add_option(struct redis_call *call, const struct record_item *item) {
+  char text[OPTION_MAX], *end = text + sizeof text, *at = end;
+  if (item->meta_action == META_SET) *--at = 'm';
+  if (item->meta_action == META_REMOVE) *--at = 'x';
+  if (item->want_detail) *--at = 'r';
+  if (!item->may_open) *--at = 'n';
+  uint64_t ttl = (uint64_t)item->ttl_ms;
+  do {
+    *--at = (char)('0' + ttl % 10);
+    ttl /= 10;
+  } while (ttl > 0);
+  call_str(call, (struct str){at, (size_t)(end - at)});
+}
+
+enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                const struct record_options *options, const struct record_item *items, size_t count) {
+  if (count > STORE_ITEMS_MAX) return STATUS_TOO_LARGE;
+  struct places *buckets = &call->buckets, *tenants = &call->tenants;
+  places_clear(buckets);
+  places_clear(tenants);
+  for (size_t i = 0; i < count; i++) {
+    size_t known = buckets->count;
+    call->bucket_of[i] = places_number(buckets, &items[i].tenant, items[i].bucket);
+    if (buckets->count > known) (void)places_number(tenants, &items[i].tenant, 0);
+  }
+
+  call_begin(call, SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS + buckets->count * BUCKET_KEY_COUNT);
+  store_session_keys(call, target, partition);
+  store_bucket_keys(call, target, partition);
+  call_run_id(call, NULL);
+  call_int(call, options->outage_ms);
+  call_str(call, options->listener);
+  call_int(call, options->backlog_cap);
+  call_int(call, (int64_t)tenants->count);
+  for (size_t i = 0; i < tenants->count; i++) {
+    call_str(call, tenants->at[i].tenant->id);
+    store_settings(call, tenants->at[i].tenant);
+  }
+  for (size_t i = 0; i < count; i++) {
+    call_int(call, store_key_index(SESSION_KEYS, call->bucket_of[i]));
+    call_str(call, items[i].device);
+    add_option(call, &items[i]);
+    if (items[i].meta_action == META_SET) call_str(call, items[i].meta);
+  }
+  return call_end(call);
+}
+
+static bool has_session(enum record_code code) {
+  return code == RECORD_RENEWED || code == RECORD_OPENED || code == RECORD_REOPENED;
+}
+
+static enum status decode_detail(const redisReply *detail, struct record_outcome *outcome) {
+  enum status status = store_id_at(detail, 0, &outcome->session);
+  if (!status) status = store_int_at(detail, 1, &outcome->online_since_ms);
+  if (!status) status = store_str_at(detail, 2, &outcome->meta);
+  return status;
+}
+
+/* Details come in the items' order, for those that asked and have an open session; the call is not at hand here, so that a code
+ * tells by a capital letter that a detail follows. */
+static enum status decode_code(char letter, enum record_code *code, bool *detail) {
+  *detail = letter >= 'A' && letter <= 'F';
+  int number = letter - (*detail ? 'A' : '0');
+  if (number < RECORD_RENEWED || number > RECORD_STALE) return STATUS_PROTOCOL;
+  *code = (enum record_code)number;
+  return STATUS_OK;
+}
+
+enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
+                                struct record_outcome *outcomes) {
+  enum { HEAD = 4 };
+  struct str codes;
+  if (!reply_is_ok(reply, HEAD)) return STATUS_PROTOCOL;
+  enum status status = store_int_at(reply, 1, &head->now_ms);
+  if (!status) status = store_int_at(reply, 2, &head->deaf_ms);
+  if (!status) status = store_str_at(reply, 3, &codes);
+  if (status || codes.len != count) return STATUS_PROTOCOL;
+  size_t next = HEAD;
+  for (size_t i = 0; i < count; i++) {
+    bool detail;
+    outcomes[i] = (struct record_outcome){0};
+    status = decode_code(codes.data[i], &outcomes[i].code, &detail);
+    if (!status && detail) status = has_session(outcomes[i].code) ? STATUS_OK : STATUS_PROTOCOL;
+    if (!status && detail) status = decode_detail(reply_at(reply, next++, REDIS_REPLY_ARRAY), &outcomes[i]);
+    if (status) return status;
+  }
+  return next == reply->elements ? STATUS_OK : STATUS_PROTOCOL;
+}
+
+enum status store_unlisten_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                  struct str listener) {
+  call_begin(call, SCRIPT_UNLISTEN, 1);
+  call_partition_key(call, target, PARTITION_CLOCK, partition);
+  call_run_id(call, NULL);
+  call_str(call, listener);
+  return call_end(call);
+}

@@ -1,0 +1,82 @@
+/* store_server.c: lease, adopt, adopted, counts: what concerns a partition as a whole. */
+#include "store_common.h"
+
+enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str worker,
+                               int64_t lease_ms, enum lease_wish wish) {
+  static const struct str wishes[] = {
+      [LEASE_TAKE_OR_KEEP] = {"take", 4}, [LEASE_ONLY_MARK] = {"mark", 4}, [LEASE_GIVE_UP] = {"give up", 7}};
+  call_begin(call, SCRIPT_LEASE, 2);
+  call_partition_key(call, target, PARTITION_CLOCK, partition);
+  call_partition_key(call, target, PARTITION_LEASE, partition);
+  call_run_id(call, NULL);
+  call_str(call, worker);
+  call_int(call, lease_ms);
+  call_str(call, wishes[wish]);
+  return call_end(call);
+}
+
+enum status store_lease_decode(const redisReply *reply, struct lease_result *result) {
+  int64_t mine;
+  if (!reply_is_ok(reply, 3)) return STATUS_PROTOCOL;
+  enum status status = store_int_at(reply, 1, &mine);
+  if (!status) status = store_int_at(reply, 2, &result->workers);
+  if (!status) result->mine = mine != 0;
+  return status;
+}
+
+enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, const char *run_id,
+                               struct session_id floor) {
+  call_begin(call, SCRIPT_ADOPT, 2);
+  call_partition_key(call, target, PARTITION_CLOCK, partition);
+  call_partition_key(call, target, PARTITION_TRANSITIONS, partition);
+  call_run_id(call, run_id);
+  call_int(call, floor.ms);
+  call_int(call, floor.seq);
+  return call_end(call);
+}
+
+enum status store_adopt_decode(const redisReply *reply, struct adopt_result *result) {
+  int64_t adopted, was_empty;
+  if (!reply_is_ok(reply, 3)) return STATUS_PROTOCOL;
+  enum status status = store_int_at(reply, 1, &adopted);
+  if (!status) status = store_int_at(reply, 2, &was_empty);
+  if (status) return status;
+  *result = (struct adopt_result){.adopted = adopted != 0, .was_empty = was_empty != 0};
+  return STATUS_OK;
+}
+
+enum status store_adopted_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
+  call_begin(call, SCRIPT_ADOPTED, 1);
+  call_partition_key(call, target, PARTITION_CLOCK, partition);
+  call_run_id(call, NULL);
+  return call_end(call);
+}
+
+static void begin_counts(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
+  call_begin(call, SCRIPT_COUNTS, 2);
+  call_partition_key(call, target, PARTITION_CLOCK, partition);
+  call_partition_key(call, target, PARTITION_COUNT_KEY, partition);
+  call_run_id(call, NULL);
+}
+
+enum status store_count_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                               struct str tenant) {
+  begin_counts(call, target, partition);
+  call_str(call, tenant);
+  return call_end(call);
+}
+
+enum status store_count_decode(const redisReply *reply, int64_t *open_sessions) {
+  return reply_is_ok(reply, 2) ? store_int_at(reply, 1, open_sessions) : STATUS_PROTOCOL;
+}
+
+enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
+  begin_counts(call, target, partition);
+  return call_end(call);
+}
+
+enum status store_counts_decode(const redisReply *reply, const redisReply **pairs) {
+  if (!reply_is_ok(reply, 2)) return STATUS_PROTOCOL;
+  *pairs = reply_at(reply, 1, REDIS_REPLY_ARRAY);
+  return *pairs && (*pairs)->elements % 2 == 0 ? STATUS_OK : STATUS_PROTOCOL;
+}
