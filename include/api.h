@@ -26,18 +26,21 @@ struct api_shared {
 struct api_loop {
   const struct api_shared *shared;
   struct loop *loop;
-  struct redis_link *link;
+  struct redis_link *link; /* NULL in a process without the role api, as the batcher */
   struct batcher *batcher;
   struct http_server *server;
   unsigned index;
+  bool draining; /* asked to stop: readyz says no */
 };
 
 struct api;
 /* Opens the listening socket(s), makes config.threads loops. *error: one clear line (port in use, bad address), malloc'd. */
 enum status api_new(const struct api_shared *shared, struct api **api, char **error) MUST_CHECK;
-enum status api_start(struct api *api) MUST_CHECK; /* logs the `listening` line with the real port */
-/* readyz says no for drain_ms, then: stop accepting, answer what is in flight, unlisten, join. Within limit_ms all is cut off. */
-void api_stop(struct api *api, int64_t drain_ms, int64_t limit_ms);
+/* Logs the `listening` line with the real port. After a failure some threads may run: api_stop ends them. */
+enum status api_start(struct api *api) MUST_CHECK;
+/* readyz says no for drain_ms, then within limit_ms: stop accepting, answer what is in flight, unlisten, join; after half of it
+ * connections are cut. STATUS_TIMEOUT: a handler still waits for a server; nothing that loops use may be freed. */
+enum status api_stop(struct api *api, int64_t drain_ms, int64_t limit_ms) MUST_CHECK;
 void api_free(struct api *api);
 
 #endif

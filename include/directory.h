@@ -33,6 +33,10 @@ void directory_free(struct directory *directory);
 /* The newest snapshot, held (reference counted) until released. Any thread. */
 struct directory_snapshot *directory_hold(struct directory *directory);
 void directory_release(struct directory_snapshot *snapshot);
+/* Lock-free: false as soon as there is a newer one to hold. */
+bool directory_is_newest(const struct directory *directory, const struct directory_snapshot *snapshot);
+/* True while PostgreSQL answered the last time it was asked (at least each second). Any thread. */
+bool directory_is_up(const struct directory *directory);
 
 const struct tenant *directory_tenant(const struct directory_snapshot *snapshot, struct str tenant); /* NULL: unknown */
 
@@ -51,6 +55,7 @@ struct directory_waiter {
   bool refreshed;        /* the directory's */
   struct directory_waiter *next;
 };
-enum status directory_refresh(struct directory *directory, struct directory_waiter *waiter) MUST_CHECK; /* STATUS_FULL */
+/* STATUS_FULL: too many wait; STATUS_UNAVAILABLE: the thread does not run. done() is then not called. Any thread. */
+enum status directory_refresh(struct directory *directory, struct directory_waiter *waiter) MUST_CHECK;
 
 #endif

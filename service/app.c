@@ -233,9 +233,9 @@ void app_free(struct app *app) {
 
 /* The API first: what is in flight is still answered with everything in place. */
 static void stop(struct app *app, bool api_started, int exit_code) {
-  enum status status = STATUS_OK;
-  if (api_started) api_stop(app->api, app->config->drain_ms, API_STOP_MS);
-  if (app->worker != NULL) status = worker_stop(app->worker, WORKER_STOP_MS);
+  enum status status = api_started ? api_stop(app->api, app->config->drain_ms, API_STOP_MS) : STATUS_OK;
+  enum status worker_status = app->worker != NULL ? worker_stop(app->worker, WORKER_STOP_MS) : STATUS_OK;
+  if (status == STATUS_OK) status = worker_status;
   log_info("stopped", LOG_STR("status", status_name(status)));
   if (status != STATUS_OK) _exit(exit_code); /* a thread still uses what app_free would free */
 }
@@ -245,7 +245,7 @@ enum status app_run(struct app *app, char **error) {
   enum status status = app->worker != NULL ? worker_start(app->worker) : STATUS_OK;
   if (status == STATUS_OK) {
     status = api_start(app->api);
-    api_started = status == STATUS_OK;
+    api_started = true; /* some of its threads, where it failed */
   }
   if (status == STATUS_OK) {
     int number = wait_for_signal();

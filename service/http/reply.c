@@ -1,0 +1,231 @@
+#include "reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server_state.h"
+
+enum { MESSAGE_MAX = 512, RETRY_AFTER_S = 1 };
+
+static const struct {
+  unsigned http_status, retry_after_s;
+  struct str word, message;
+} prepared[PREPARED_COUNT] = {
+#define PREPARED(id, status, word, message, retry_after_s)                                                                       \
+  [PREPARED_##id] = {(status), (retry_after_s), {(word), sizeof(word) - 1}, {(message), sizeof(message) - 1}},
+    PREPARED_REPLIES
+#undef PREPARED
+};
+
+static enum status error_body(struct buf *body, struct str word, struct str message) {
+  enum status status = buf_append_str(body, STR_LIT("{\"error\":"));
+  if (status == STATUS_OK) status = buf_append_json_string(body, word);
+  if (status == STATUS_OK) status = buf_append_str(body, STR_LIT(",\"message\":"));
+  if (status == STATUS_OK) status = buf_append_json_string(body, message);
+  if (status == STATUS_OK) status = buf_append_str(body, STR_LIT("}\n"));
+  return status;
+}
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value) {
+  return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+/* Takes the buffer's memory in any case. NULL: no memory. content_type NULL: no body. */
+static struct MHD_Response *make(const struct replies *replies, const char *content_type, struct buf *body) {
+  struct MHD_Response *response = body->len > 0 ? MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_MUST_FREE)
+                                                : MHD_create_response_empty(MHD_RF_NONE);
+  if (response != NULL && body->len > 0) *body = (struct buf){0};
+  buf_free(body);
+  if (response == NULL) return NULL;
+  bool made = add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+  if (content_type != NULL)
+    made = made && add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) &&
+           add_header(response, "X-Content-Type-Options", "nosniff");
+  if (replies->cors_origin[0] != '\0')
+    made = made && add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, replies->cors_origin);
+  if (replies->closing) made = made && add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  if (made) return response;
+  MHD_destroy_response(response);
+  return NULL;
+}
+
+static bool add_retry_after(struct MHD_Response *response, unsigned seconds) {
+  char text[16];
+  snprintf(text, sizeof text, "%u", seconds);
+  return add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, text);
+}
+
+static struct MHD_Response *make_prepared(const struct replies *replies, enum prepared_reply reply) {
+  struct buf body = {0};
+  bool empty = prepared[reply].word.len == 0;
+  if (!empty && error_body(&body, prepared[reply].word, prepared[reply].message) != STATUS_OK) {
+    buf_free(&body);
+    return NULL;
+  }
+  struct MHD_Response *response = make(replies, empty ? NULL : "application/json", &body);
+  if (response == NULL) return NULL;
+  bool made = true;
+  if (prepared[reply].retry_after_s > 0) made = add_retry_after(response, prepared[reply].retry_after_s);
+  if (prepared[reply].http_status == MHD_HTTP_UNAUTHORIZED)
+    made = made && add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+  if (made) return response;
+  MHD_destroy_response(response);
+  return NULL;
+}
+
+enum status replies_init(struct replies *replies, const char *cors_origin) {
+  *replies = (struct replies){.cors_origin = cors_origin};
+  for (unsigned i = 0; i < PREPARED_COUNT; i++) {
+    replies->prepared[i] = make_prepared(replies, (enum prepared_reply)i);
+    if (replies->prepared[i] == NULL) {
+      replies_free(replies);
+      return STATUS_NO_MEMORY;
+    }
+  }
+  return STATUS_OK;
+}
+
+void replies_close_connections(struct replies *replies) {
+  replies->closing = true;
+  for (unsigned i = 0; i < PREPARED_COUNT; i++) /* without memory for it a connection is closed all the same, only unannounced */
+    (void)add_header(replies->prepared[i], MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+void replies_free(struct replies *replies) {
+  for (unsigned i = 0; i < PREPARED_COUNT; i++)
+    if (replies->prepared[i] != NULL) MHD_destroy_response(replies->prepared[i]);
+  *replies = (struct replies){0};
+}
+
+/* The one way out. The library picks the answer up when it runs the connection again. response NULL: there was no memory for it.
+ */
+static void deliver(struct http_request *request, unsigned http_status, struct MHD_Response *response, bool shared) {
+  struct http_server *server = request->server;
+  if (response == NULL) {
+    http_status = prepared[PREPARED_NO_MEMORY].http_status;
+    response = server->replies.prepared[PREPARED_NO_MEMORY];
+    shared = true;
+  }
+  request->http_status = http_status;
+  request->response = response;
+  request->response_shared = shared;
+  server_count(server, request->public.route, http_status);
+  int64_t taken_us = clock_monotonic_us(loop_clock(server->loop)) - request->public.started_us;
+  metric_observe(server->seconds, (double)taken_us / 1e6);
+  if (request->mhd == NULL) {
+    dispatch_release(request);
+  } else if (request->suspended) {
+    request->suspended = false;
+    MHD_resume_connection(request->mhd);
+  }
+}
+
+void reply_prepared(struct http_request *request, enum prepared_reply reply) {
+  deliver(request, prepared[reply].http_status, request->server->replies.prepared[reply], true);
+}
+
+void reply_empty(struct request *public, unsigned http_status) {
+  struct http_request *request = request_private(public);
+  if (http_status == MHD_HTTP_NO_CONTENT) {
+    reply_prepared(request, PREPARED_NO_CONTENT);
+    return;
+  }
+  struct buf body = {0};
+  deliver(request, http_status, make(&request->server->replies, NULL, &body), false);
+}
+
+void reply_text(struct request *public, unsigned http_status, const char *content_type, struct buf *body) {
+  struct http_request *request = request_private(public);
+  deliver(request, http_status, make(&request->server->replies, content_type, body), false);
+}
+
+void reply_json(struct request *public, unsigned http_status, struct buf *body) {
+  reply_text(public, http_status, "application/json", body);
+}
+
+static void reply_message(struct http_request *request, unsigned http_status, unsigned retry_after_s, const char *word,
+                          const char *format, va_list arguments) {
+  char message[MESSAGE_MAX];
+  int len = vsnprintf(message, sizeof message, format, arguments);
+  struct str text = {message, len < 0 ? 0 : len < MESSAGE_MAX ? (size_t)len : MESSAGE_MAX - 1};
+  while (text.len > 0 && !str_is_utf8(text)) text.len--; /* cut within a character */
+  struct buf body = {0};
+  struct MHD_Response *response = NULL;
+  if (error_body(&body, str_from(word), text) == STATUS_OK)
+    response = make(&request->server->replies, "application/json", &body);
+  else
+    buf_free(&body);
+  if (response != NULL && retry_after_s > 0 && !add_retry_after(response, retry_after_s)) {
+    MHD_destroy_response(response);
+    response = NULL;
+  }
+  deliver(request, http_status, response, false);
+}
+
+void reply_error(struct request *public, unsigned http_status, const char *word, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  bool later = http_status == MHD_HTTP_SERVICE_UNAVAILABLE || http_status == MHD_HTTP_TOO_MANY_REQUESTS;
+  reply_message(request_private(public), http_status, later ? RETRY_AFTER_S : 0, word, format, arguments);
+  va_end(arguments);
+}
+
+void reply_retry(struct request *public, unsigned http_status, unsigned retry_after_s, const char *word, const char *format,
+                 ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  reply_message(request_private(public), http_status, retry_after_s, word, format, arguments);
+  va_end(arguments);
+}
+
+void reply_status(struct request *public, enum status status) {
+  struct http_request *request = request_private(public);
+  switch (status) {
+  case STATUS_UNAVAILABLE:
+  case STATUS_CLOSED:
+  case STATUS_TIMEOUT: reply_prepared(request, PREPARED_UNAVAILABLE); return;
+  case STATUS_INITIALISING: reply_prepared(request, PREPARED_INITIALISING); return;
+  case STATUS_FULL: reply_prepared(request, PREPARED_BUSY); return;
+  case STATUS_STALE: reply_prepared(request, PREPARED_STALE); return;
+  case STATUS_NO_MEMORY: reply_prepared(request, PREPARED_NO_MEMORY); return;
+  default: {
+    char route[ROUTE_LABEL_MAX];
+    route_label(public->route, route);
+    log_error("request_failed", LOG_STR("route", route), LOG_STR("status", status_name(status)));
+    reply_prepared(request, PREPARED_INTERNAL);
+  }
+  }
+}
+
+/* An empty answer with an Allow header or its CORS counterpart. */
+static void reply_methods(struct http_request *request, unsigned methods, bool preflight) {
+  char allow[ALLOW_TEXT_MAX];
+  http_methods_format(methods, allow);
+  struct buf body = {0};
+  struct MHD_Response *response = NULL;
+  if (preflight) {
+    response = make(&request->server->replies, NULL, &body);
+  } else {
+    if (error_body(&body, STR_LIT("method_not_allowed"), STR_LIT("this path does not know the method; see the Allow header")) ==
+        STATUS_OK)
+      response = make(&request->server->replies, "application/json", &body);
+    else
+      buf_free(&body);
+  }
+  bool made = response != NULL;
+  if (made && preflight)
+    made = add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, allow) &&
+           add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
+                      "Authorization, Content-Type, Prefer, Last-Event-ID") &&
+           add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "600");
+  else if (made)
+    made = add_header(response, MHD_HTTP_HEADER_ALLOW, allow);
+  if (!made && response != NULL) {
+    MHD_destroy_response(response);
+    response = NULL;
+  }
+  deliver(request, preflight ? MHD_HTTP_NO_CONTENT : MHD_HTTP_METHOD_NOT_ALLOWED, response, false);
+}
+
+void reply_method_not_allowed(struct http_request *request, unsigned methods) { reply_methods(request, methods, false); }
+void reply_preflight(struct http_request *request, unsigned methods) { reply_methods(request, methods, true); }

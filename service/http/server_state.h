@@ -1,0 +1,40 @@
+/* server_state.h: what server.c, dispatch.c and reply.c share. */
+#ifndef PRESENCE_HTTP_SERVER_STATE_H
+#define PRESENCE_HTTP_SERVER_STATE_H
+
+#include "api.h"
+#include "server.h"
+
+enum { STATUS_SLOTS = 24 };
+
+struct http_server {
+  struct http_server_options options;
+  struct loop *loop;
+  struct MHD_Daemon *daemon;
+  struct loop_watch watch; /* of the library's epoll descriptor */
+  bool draining;
+
+  struct connections connections;
+  struct linger_list lingering;
+  struct request_pool requests;
+  size_t requests_alive; /* orphans too */
+  struct body_pool bodies;
+  struct replies replies;
+  struct directory_snapshot *snapshot; /* held; the newest seen */
+
+  struct metric_series *seconds;
+  struct metric_series *answered[ROUTE_COUNT + 1][STATUS_SLOTS]; /* found at their first use */
+  struct log_limit library_log;
+};
+
+/* server.c */
+void server_count(struct http_server *server, enum route_id route, unsigned http_status);
+
+/* dispatch.c: the library's callbacks (microhttpd.h), and the end of a request */
+void *dispatch_begin(void *server, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result dispatch_handle(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *upload, size_t *upload_size, void **context);
+void dispatch_completed(void *server, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
+void dispatch_release(struct http_request *request);
+
+#endif
