@@ -1,6 +1,7 @@
 # Set-up as a part of the build: $(config) is made by deploy/local/setup and says how to compile against the libraries. make reads it
 # after it was made, so a fresh checkout needs no step before `make`.
 
+$(if $(word 2,$(CURDIR)),$(error make cannot work in a path with blanks: $(CURDIR)))
 export PRESENCE_DEPS_DIR := $(or $(PRESENCE_DEPS_DIR),$(CURDIR)/.local/deps)
 config := $(BUILD)/config
 

@@ -143,8 +143,9 @@ void reply_json(struct request *public, unsigned http_status, struct buf *body) 
   reply_text(public, http_status, "application/json", body);
 }
 
-static void reply_message(struct http_request *request, unsigned http_status, unsigned retry_after_s, const char *word,
-                          const char *format, va_list arguments) {
+__attribute__((format(printf, 5, 0))) static void reply_message(struct http_request *request, unsigned http_status,
+                                                                unsigned retry_after_s, const char *word, const char *format,
+                                                                va_list arguments) {
   char message[MESSAGE_MAX];
   int len = vsnprintf(message, sizeof message, format, arguments);
   struct str text = {message, len < 0 ? 0 : len < MESSAGE_MAX ? (size_t)len : MESSAGE_MAX - 1};
