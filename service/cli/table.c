@@ -91,6 +91,8 @@ static struct str cell_text(const struct table *table, struct table_cell cell) {
 /* "{a,b}" → a,b */
 static struct str words_of(struct str text) { return text.len < 2 ? STR_NONE : (struct str){text.data + 1, text.len - 2}; }
 
+static bool is_true(struct str text) { return str_equal(text, STR_LIT("t")); }
+
 /* ---- JSON */
 
 static enum status render_json_words(struct buf *out, struct str words) {
@@ -108,7 +110,7 @@ static enum status render_json_words(struct buf *out, struct str words) {
 static enum status render_json_cell(struct buf *out, enum cell_kind kind, struct str text) {
   switch (kind) {
   case CELL_TEXT: return buf_append_json_string(out, text);
-  case CELL_BOOL: return buf_append_str(out, text.data[0] == 't' ? STR_LIT("true") : STR_LIT("false"));
+  case CELL_BOOL: return buf_append_str(out, is_true(text) ? STR_LIT("true") : STR_LIT("false"));
   case CELL_WORDS: return render_json_words(out, words_of(text));
   case CELL_NUMBER:
   case CELL_TIME:
@@ -186,7 +188,7 @@ static enum status render_cell(const struct table *table, size_t row, size_t col
   if (cell.null) return buf_append_str(out, STR_LIT("-"));
   switch (table->columns[column].kind) {
   case CELL_TIME: return render_time(out, text);
-  case CELL_BOOL: return buf_append_str(out, text.data[0] == 't' ? STR_LIT("yes") : STR_LIT("no"));
+  case CELL_BOOL: return buf_append_str(out, is_true(text) ? STR_LIT("yes") : STR_LIT("no"));
   case CELL_WORDS: return buf_append_str(out, words_of(text));
   case CELL_TEXT:
   case CELL_NUMBER:

@@ -6,7 +6,8 @@
 #include "hash.h"
 
 /* A secret is "prs_" and 32 random bytes in base64url without padding (RFC 4648 section 5). PostgreSQL keeps its SHA-256. */
-enum { SECRET_BYTES = 32, SECRET_TEXT_MAX = 4 + 43 + 1, DIGEST_TEXT_MAX = 2 + 2 * HASH_SHA256_BYTES + 1 };
+#define SECRET_PREFIX "prs_"
+enum { SECRET_BYTES = 32, SECRET_TEXT_MAX = sizeof SECRET_PREFIX + 43, DIGEST_TEXT_MAX = 2 + 2 * HASH_SHA256_BYTES + 1 };
 
 static void base64url_encode(const uint8_t *bytes, size_t len, char *out) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -24,8 +25,9 @@ static enum status make_secret(char secret[SECRET_TEXT_MAX], char digest_text[DI
   uint8_t bytes[SECRET_BYTES], digest[HASH_SHA256_BYTES];
   enum status status = random_bytes(bytes, sizeof bytes);
   if (status != STATUS_OK) return status;
-  memcpy(secret, "prs_", 4);
-  base64url_encode(bytes, sizeof bytes, secret + 4);
+  const struct str prefix = STR_LIT(SECRET_PREFIX);
+  memcpy(secret, prefix.data, prefix.len);
+  base64url_encode(bytes, sizeof bytes, secret + prefix.len);
   OPENSSL_cleanse(bytes, sizeof bytes);
   status = hash_sha256(str_from(secret), digest);
   if (status != STATUS_OK) return status;

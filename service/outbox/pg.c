@@ -78,9 +78,11 @@ void pg_client_interrupt(struct pg_client *client) {
 static void keep_error(struct pg_client *client, const char *message) {
   size_t len = 0;
   for (const char *at = message; *at != '\0' && len < sizeof client->error - 1; at++) {
-    char c = *at == '\n' || *at == '\t' ? ' ' : *at;
-    if (c == ' ' && (len == 0 || client->error[len - 1] == ' ')) continue;
-    client->error[len++] = c;
+    bool blank = *at == '\n' || *at == '\t' || *at == ' ';
+    if (!blank)
+      client->error[len++] = *at;
+    else if (len > 0 && client->error[len - 1] != ' ')
+      client->error[len++] = ' ';
   }
   while (len > 0 && client->error[len - 1] == ' ') len--;
   client->error[len] = '\0';
