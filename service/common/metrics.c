@@ -207,7 +207,8 @@ struct metric_series *metrics_series_(enum metric_id id, ...) {
   enum status status = append_labels(&labels, &METRICS[id], &values);
   va_end(values);
   pthread_mutex_lock(&lock);
-  struct metric_series *series = status == STATUS_OK ? find_or_make(id, &labels) : NULL;
+  bool labelled = METRICS[id].labels[0] != '\0'; /* else the overflow series is the only one */
+  struct metric_series *series = labelled && status == STATUS_OK ? find_or_make(id, &labels) : NULL;
   if (series == NULL) {
     series = tables[id].overflow;
     atomic_store(&series->hidden, false);

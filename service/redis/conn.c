@@ -122,7 +122,7 @@ static enum status settle(struct redis_conn *conn, struct node *node, const stru
   if (verdict == REPLY_NOT_PRIMARY) (void)drop(conn, node, (*reply)->str);
   freeReplyObject(*reply);
   *reply = NULL;
-  return reply_status(verdict);
+  return reply_verdict_status(verdict);
 }
 
 /* A call whose script the server does not know (any more): loads it and sends the call again. */

@@ -274,7 +274,7 @@ static bool take_reply(struct node *node, const redisReply *reply) {
     if (!load_and_send_again(node, pending)) return true;
   }
   if (verdict == REPLY_ERROR || verdict == REPLY_BUSY || verdict == REPLY_NOSCRIPT) log_reply_error(link, pending, reply);
-  answer(link, pending, reply_status(verdict), reply);
+  answer(link, pending, reply_verdict_status(verdict), reply);
   if (!node->wire.context) return false;
   if (verdict != REPLY_NOT_PRIMARY) return true;
   close_node(node, reply->str);

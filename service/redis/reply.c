@@ -42,7 +42,7 @@ enum reply_verdict reply_judge(const redisReply *reply) {
   return REPLY_ERROR;
 }
 
-enum status reply_status(enum reply_verdict verdict) {
+enum status reply_verdict_status(enum reply_verdict verdict) {
   switch (verdict) {
   case REPLY_FINE: return STATUS_OK;
   case REPLY_INITIALISING: return STATUS_INITIALISING;

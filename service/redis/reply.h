@@ -17,7 +17,7 @@ enum reply_verdict {
 
 enum reply_verdict reply_judge(const redisReply *reply);
 /* What the caller of a call is told; STATUS_OK for REPLY_FINE. */
-enum status reply_status(enum reply_verdict verdict);
+enum status reply_verdict_status(enum reply_verdict verdict);
 
 bool reply_is_word(const redisReply *reply, const char *word);
 /* Element i of an array that holds it and is of that type (REDIS_REPLY_…), else NULL. */

@@ -7,7 +7,8 @@
 --   ARGV[4]     'take' (or keep), 'mark' (only say that this worker lives), 'give up'
 --
 -- Reply: {'ok', 1 where the lease is this worker's, live workers}. A worker is live while its mark (field "w:<worker>" of clock, wall
--- time) is at most 3 x lease_ms away; a mark from the future, after a step back of the clock, is as old as one from the past.
+-- time) is at most lease_ms away: a dead worker's marks end with its leases, so that the others' fair shares grow at once. A mark
+-- from the future, after a step back of the clock, is as old as one from the past.
 local call = redis.call
 local worker, lease_ms, wish = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = call('TIME')
@@ -31,7 +32,7 @@ local workers = 0
 local fields = call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do
   if fields[i]:sub(1, 2) == 'w:' then
-    if math.abs(now - fields[i + 1]) > 3 * lease_ms then
+    if math.abs(now - fields[i + 1]) > lease_ms then
       call('HDEL', KEYS[1], fields[i])
     else
       workers = workers + 1
