@@ -34,66 +34,16 @@ static enum status copy_text(struct request *request, struct str *text) {
   return STATUS_OK;
 }
 
-static void show_redis(struct lookup_device *device) {
-  const struct store_device *redis = &device->redis;
-  device->found = true;
-  device->view = (struct device_view){.device = device->device,
-                                      .state = DEVICE_OFFLINE,
-                                      .session = redis->session,
-                                      .online_since_ms = redis->online_since_ms,
-                                      .last_seen_ms = redis->last_seen_ms,
-                                      .ttl_ms = redis->ttl_ms,
-                                      .offline_at_ms = redis->offline_at_ms,
-                                      .reason = redis->reason,
-                                      .meta = redis->meta};
-  if (redis->state == STORE_ONLINE) device->view.state = DEVICE_ONLINE;
-  if (redis->state == STORE_UNKNOWN) device->view.state = DEVICE_UNKNOWN;
-}
-
-static void show_row(struct lookup_device *device, enum device_state state) {
-  const struct device_row *row = &device->row;
-  device->found = true;
-  device->view = (struct device_view){.device = device->device,
-                                      .state = state,
-                                      .session = row->session,
-                                      .online_since_ms = row->online_since_ms,
-                                      .last_seen_ms = row->last_seen_ms,
-                                      .ttl_ms = row->ttl_ms,
-                                      .offline_at_ms = row->offline_at_ms,
-                                      .reason = row->reason,
-                                      .meta = buf_str(&row->meta)};
-}
-
-static bool needs_row(const struct lookup_device *device) {
-  return device->redis.state == STORE_NONE || device->redis.state == STORE_CLOSED;
-}
-
-static bool row_is_newer(const struct lookup_device *device) {
-  return device->row.found &&
-         (device->redis.state != STORE_CLOSED || session_id_compare(device->row.session, device->redis.session) > 0);
-}
-
-/* With script and row at hand. Returns whether the script is needed once more. */
-static bool judge(struct lookup_device *device, bool second) {
-  if (!needs_row(device) || (device->redis.state == STORE_CLOSED && !row_is_newer(device))) {
-    show_redis(device);
-    return false;
-  }
-  if (!device->row.found) {
-    device->found = false;
-    return false;
-  }
-  if (device->row.online && !second) return true;
-  show_row(device, device->row.online ? DEVICE_UNKNOWN : DEVICE_OFFLINE);
-  return false;
-}
+static bool needs_row(const struct lookup_device *device) { return device_needs_row(&device->redis); }
 
 static void judge_all(struct lookup *lookup) {
   bool again = false;
   for (size_t i = 0; i < lookup->count; i++) {
     struct lookup_device *device = &lookup->devices[i];
     if (!device->wanted) continue;
-    device->wanted = judge(device, lookup->second);
+    enum device_verdict verdict = device_judge(device->device, &device->redis, &device->row, lookup->second, &device->view);
+    device->found = verdict == DEVICE_KNOWN;
+    device->wanted = verdict == DEVICE_READ_AGAIN;
     again = again || device->wanted;
   }
   if (again) {
