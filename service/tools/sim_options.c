@@ -9,18 +9,18 @@ enum kind { KIND_INT, KIND_TEXT, KIND_SWITCH };
 static const struct flag {
   const char *name;
   enum kind kind;
+  int modes;
   size_t offset;
   int64_t default_number, least, most;
   const char *default_text;
-  int modes;
   const char *meaning;
 } FLAGS[] = {
 #define SIM_INT(field, name, default_value, least, most, modes, meaning)                                                         \
-  {name, KIND_INT, offsetof(struct sim_options, field), default_value, least, most, NULL, modes, meaning},
+  {name, KIND_INT, modes, offsetof(struct sim_options, field), default_value, least, most, NULL, meaning},
 #define SIM_TEXT(field, name, default_value, modes, meaning)                                                                     \
-  {name, KIND_TEXT, offsetof(struct sim_options, field), 0, 0, 0, default_value, modes, meaning},
+  {name, KIND_TEXT, modes, offsetof(struct sim_options, field), 0, 0, 0, default_value, meaning},
 #define SIM_SWITCH(field, name, modes, meaning)                                                                                  \
-  {name, KIND_SWITCH, offsetof(struct sim_options, field), 0, 0, 0, NULL, modes, meaning},
+  {name, KIND_SWITCH, modes, offsetof(struct sim_options, field), 0, 0, 0, NULL, meaning},
 #include "sim_options.def"
 #undef SIM_INT
 #undef SIM_TEXT

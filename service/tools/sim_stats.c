@@ -62,7 +62,7 @@ uint64_t sim_stats_ok(const struct sim_stats *stats) {
 enum status sim_stats_append_errors(struct buf *out, const struct sim_stats *stats) {
   enum status status = STATUS_OK;
   for (int code = 0; code < 600 && status == STATUS_OK; code++)
-    if (stats->answers[code] > 0 && (code < 200 || code >= 300))
+    if ((code < 200 || code >= 300) && stats->answers[code] > 0)
       status = buf_printf(out, " %d:%llu", code, (unsigned long long)stats->answers[code]);
   for (size_t i = 0; i < SIM_REASONS_MAX && stats->failures[i].reason != NULL && status == STATUS_OK; i++)
     status = buf_printf(out, " %s:%llu", stats->failures[i].reason, (unsigned long long)stats->failures[i].count);

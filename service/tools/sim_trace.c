@@ -23,13 +23,14 @@ enum status sim_trace_time(struct str text, int64_t *time_ms) {
   struct str whole = {text.data, point != NULL ? (size_t)(point - text.data) : text.len};
   int64_t seconds = 0, ms = 0;
   if (str_to_int64(whole, &seconds) != STATUS_OK || seconds >= year_10000_s) return STATUS_INVALID;
-  size_t digits = text.len - whole.len - (point != NULL);
-  if (point != NULL && digits == 0) return STATUS_INVALID;
-  for (size_t i = 0; i < digits || i < 3; i++) {
-    char digit = i < digits ? point[1 + i] : '0';
-    if (digit < '0' || digit > '9') return STATUS_INVALID;
-    if (i < 3) ms = ms * 10 + (digit - '0');
+  struct str fraction = STR_NONE;
+  if (point != NULL) {
+    fraction = (struct str){point + 1, text.len - whole.len - 1};
+    if (fraction.len == 0) return STATUS_INVALID;
   }
+  for (size_t i = 0; i < fraction.len; i++)
+    if (fraction.data[i] < '0' || fraction.data[i] > '9') return STATUS_INVALID;
+  for (size_t i = 0; i < 3; i++) ms = ms * 10 + (i < fraction.len ? fraction.data[i] - '0' : 0);
   *time_ms = seconds * 1000 + ms;
   return STATUS_OK;
 }

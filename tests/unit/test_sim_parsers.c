@@ -263,7 +263,7 @@ static void bad_traces_are_refused_with_the_line(void **state) {
   (void)state;
   static char wide[70000];
   memset(wide, 'a', sizeof wide - 1);
-  memcpy(wide, "t,n\n", 4);
+  wide[0] = 't', wide[1] = ',', wide[2] = 'n', wide[3] = '\n';
   const struct {
     const char *text, *message;
   } cases[] = {{"", ":0: the file is empty"},
