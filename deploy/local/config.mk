@@ -17,7 +17,7 @@ $(config): $(setup_scripts) $(if $(wildcard $(PRESENCE_DEPS_DIR)/libraries.key),
 	@deploy/local/setup $(setup_groups)
 	@mkdir -p $(@D) && { \
 	  echo 'dependency_cflags := $(library_cflags)' "$$(pkg-config --cflags jansson libpq)"; \
-	  echo 'dependency_libs := $(library_libs)' "$$(pkg-config --libs jansson libpq openssl gnutls libxxhash libcurl)"; \
+	  echo 'dependency_libs := $(library_libs)' "$$(pkg-config --libs jansson libpq openssl gnutls libxxhash zlib libcurl)"; \
 	} >$@
 
 # Written down with the folder as a variable, since it may be another one at the next call. -isystem: their headers are not ours to warn of.
