@@ -26,6 +26,14 @@ AS $$
   SELECT coalesce((SELECT seq FROM presence.outbox ORDER BY seq LIMIT 1), presence.newest_seq() + 1)
 $$;
 
+CREATE VIEW presence.overview AS
+  SELECT (SELECT max(version) FROM presence.migration) AS schema_version,
+         (SELECT count(*) FROM presence.tenant) AS tenants,
+         (SELECT coalesce(sum(known), 0) FROM presence.tenant_stats)::bigint AS known_devices,
+         presence.newest_seq() AS newest_seq,
+         presence.oldest_seq() AS oldest_seq,
+         (SELECT count(*) FROM presence.rejected) AS rejected;
+
 -- Raises PR410 where rows after `seq` have been dropped. After reading rows it is called, not before: a day dropped in between
 -- would go unnoticed. For the same reason the two must not share one old snapshot.
 CREATE FUNCTION presence.check_cursor(seq bigint) RETURNS void

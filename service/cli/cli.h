@@ -10,7 +10,7 @@ enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum cli_flag {
 #define FLAG(id, name, takes_value) CLI_FLAG_##id,
-#define COMMAND(function, noun, verb, words, flags, usage, meaning)
+#define COMMAND(function, noun, verb, least, most, flags, usage, meaning)
 #include "commands.def"
 #undef FLAG
 #undef COMMAND
@@ -20,13 +20,13 @@ enum cli_flag {
 struct cli {
   struct config config;
   struct config_flag flags[CLI_FLAG_COUNT];
-  char **words; /* those after noun and verb */
+  char **words; /* those after noun and verb; NULL after the last */
   struct pg_client *pg;
   bool json;
 };
 
 #define FLAG(id, name, takes_value)
-#define COMMAND(function, noun, verb, words, flags, usage, meaning) enum cli_exit function(struct cli *cli) MUST_CHECK;
+#define COMMAND(function, noun, verb, least, most, flags, usage, meaning) enum cli_exit function(struct cli *cli) MUST_CHECK;
 #include "commands.def"
 #undef FLAG
 #undef COMMAND

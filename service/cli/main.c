@@ -7,8 +7,8 @@
 
 struct command {
   const char *noun, *verb; /* verb "": the noun alone */
-  int words;
-  unsigned flags; /* bits of enum cli_flag; --json goes with all */
+  int least, most;         /* words after noun and verb */
+  unsigned flags;          /* bits of enum cli_flag; --json goes with all */
   const char *usage, *meaning;
   enum cli_exit (*run)(struct cli *cli);
 };
@@ -16,7 +16,8 @@ struct command {
 #define F(id) (1U << CLI_FLAG_##id)
 static const struct command commands[] = {
 #define FLAG(id, name, takes_value)
-#define COMMAND(function, noun, verb, words, flags, usage, meaning) {noun, verb, words, flags, usage, meaning, function},
+#define COMMAND(function, noun, verb, least, most, flags, usage, meaning)                                                        \
+  {noun, verb, least, most, flags, usage, meaning, function},
 #include "commands.def"
 #undef FLAG
 #undef COMMAND
@@ -24,7 +25,7 @@ static const struct command commands[] = {
 
 static const struct config_flag flags_of_presencectl[CLI_FLAG_COUNT] = {
 #define FLAG(id, flag_name, with_value) [CLI_FLAG_##id] = {.name = (flag_name), .takes_value = (with_value)},
-#define COMMAND(function, noun, verb, words, flags, usage, meaning)
+#define COMMAND(function, noun, verb, least, most, flags, usage, meaning)
 #include "commands.def"
 #undef FLAG
 #undef COMMAND
@@ -68,7 +69,7 @@ static const struct command *find_command(int count, char **words) {
 
 static enum cli_exit check_usage(const struct cli *cli, const struct command *command, int words) {
   const char *space = command->verb[0] == '\0' ? "" : " ";
-  if (words != command->words) {
+  if (words < command->least || words > command->most) {
     return cli_fail_usage("usage: presencectl %s%s%s %s", command->noun, space, command->verb, command->usage);
   }
   for (unsigned i = 0; i < CLI_FLAG_COUNT; i++) {
@@ -112,6 +113,7 @@ int main(int argc, char **argv) {
     code = puts("presencectl " PRESENCE_VERSION) >= 0 ? CLI_OK : CLI_FAILED;
   } else {
     log_init(cli.config.log_level, cli.config.log_format);
+    argv[line.argc] = NULL; /* the words moved to the front; there was room for main's own NULL */
     code = run_command(&cli, line.argc - 1, line.argv + 1);
   }
   free(error);
