@@ -8,6 +8,7 @@ DEBUG ?=
 SANITIZER ?=
 SYSTEM_LIBS ?=
 WERROR ?= -Werror
+PORT ?= 8080
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -53,7 +54,7 @@ link_flags = -pthread -pie $(sanitizers) -Wl,-z,relro,-z,now,-z,noexecstack $(LD
 
 quiet = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
-.PHONY: all help test lint format clean setup
+.PHONY: all help run test lint format clean setup
 all: $(programs) $(library) ## builds presenced, presencectl and presence-sim
 
 ## Compiling and linking
@@ -111,6 +112,10 @@ include tests/tests.mk
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+
+run: all ## serves on 127.0.0.1:8080 (PORT=n) with a private Redis and PostgreSQL below .local; Ctrl-C stops all of it, data stays
+	@deploy/local/setup servers
+	@exec deploy/local/run --build $(BUILD) --port $(PORT)
 
 clean: ## removes what was built; libraries, servers and data below .local stay
 	rm -rf build
