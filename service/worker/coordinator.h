@@ -10,8 +10,8 @@ struct coordinator;
 
 /* A lease outlives its worker by at most LEASE_MS, and is looked for every ROUND_MS: partitions of a killed worker are served
  * again within two seconds. */
-#define COORDINATOR_LEASE_MS INT64_C(1500)
-#define COORDINATOR_ROUND_MS INT64_C(250)
+#define COORDINATOR_LEASE_MS INT64_C(1200)
+#define COORDINATOR_ROUND_MS INT64_C(200)
 
 /* held is what it writes; the other arguments must outlive it, too. */
 enum status coordinator_new(const struct config *config, const struct redis_target *target, const struct clock *clock,
