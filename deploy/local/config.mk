@@ -13,7 +13,7 @@ $(info warning: with the distribution's libraries: libmicrohttpd below 1.0.3 can
   1.0.10 it has request smuggling and memory faults; hiredis below 1.0 has no TLS (rediss://))
 endif
 
-$(config): $(setup_scripts) $(if $(wildcard $(PRESENCE_DEPS_DIR)/libraries.key),,$(if $(SYSTEM_LIBS),,always))
+$(config): $(setup_scripts) deploy/local/config.mk $(if $(wildcard $(PRESENCE_DEPS_DIR)/libraries.key),,$(if $(SYSTEM_LIBS),,always))
 	@deploy/local/setup $(setup_groups)
 	@mkdir -p $(@D) && { \
 	  echo 'dependency_cflags := $(library_cflags)' "$$(pkg-config --cflags jansson libpq)"; \
