@@ -115,6 +115,13 @@ int64_t stage_mark(struct stage *stage) {
   return deaf;
 }
 
+void stage_listen_until(struct stage *stage, int64_t ms) {
+  while (stage->now < ms) {
+    stage_at(stage, stage->now + 100 < ms ? stage->now + 100 : ms);
+    stage_mark(stage);
+  }
+}
+
 int64_t stage_mark_as(struct stage *stage, const char *listener) {
   const char *mine = stage->listener;
   stage->listener = listener;

@@ -33,6 +33,9 @@ void stage_wipe(struct stage *stage);
 
 void stage_at(struct stage *stage, int64_t ms); /* the clock stands there */
 
+/* The same, and marks on the way there: everyone was listening until ms. */
+void stage_listen_until(struct stage *stage, int64_t ms);
+
 /* Any item; stage->status when it fails, with the outcome then unspecified. */
 struct record_outcome stage_try_record(struct stage *stage, const struct record_item *item);
 /* As many items as there are; one call. */
@@ -56,5 +59,28 @@ int64_t stage_count(struct stage *stage, const char *tenant);
 const char *stage_history(struct stage *stage);
 /* Publishes: reads at most max entries, trims them. */
 size_t stage_publish(struct stage *stage, size_t max);
+
+/* main of a test program: the same tests on every dialect that is here, each on a stage set back by stage_clear. */
+#define STAGE_MAIN(stage, tests)                                                                                                 \
+  static int clear_stage(void **state) {                                                                                         \
+    (void)state;                                                                                                                 \
+    stage_clear(&(stage));                                                                                                       \
+    return 0;                                                                                                                    \
+  }                                                                                                                              \
+  int main(void) {                                                                                                               \
+    int failed = 0;                                                                                                              \
+    struct CMUnitTest each[LENGTH(tests)];                                                                                       \
+    for (size_t i = 0; i < LENGTH(tests); i++) {                                                                                 \
+      each[i] = (tests)[i];                                                                                                      \
+      each[i].setup_func = clear_stage;                                                                                          \
+    }                                                                                                                            \
+    for (int dialect = 0; dialect < DIALECT_COUNT; dialect++) {                                                                  \
+      if (!dialect_is_here((enum dialect)dialect)) continue;                                                                     \
+      stage_open(&(stage), (enum dialect)dialect);                                                                               \
+      failed += cmocka_run_group_tests_name(dialect_name((enum dialect)dialect), each, NULL, NULL);                              \
+      stage_close(&(stage));                                                                                                     \
+    }                                                                                                                            \
+    return failed;                                                                                                               \
+  }
 
 #endif

@@ -1,0 +1,215 @@
+/* bench_scripts: what record_heartbeats costs Redis, and what a device costs in memory, by itself, without the service.
+ *
+ *   bench_scripts URL [--devices N] [--per-bucket N] [--batch N] [--seconds N] [--partitions N] [--mode auto|native|hpexpire|compat]
+ *
+ * Flushes the database of URL. Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a time.
+ * Prints one line: heartbeats/s by the wall clock, microseconds of Redis's CPU per heartbeat, bytes per online device. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store.h"
+
+enum { PIPELINE = 16 };
+
+struct bench {
+  const char *url;
+  enum config_redis_mode mode;
+  int64_t devices, per_bucket, batch, seconds, partitions;
+  struct redis_target *target;
+  struct redis_conn *conn;
+  struct redis_call *calls[PIPELINE];
+  redisContext *plain;
+  struct store_tenant tenant;
+  char (*names)[24];
+  uint32_t *buckets;
+  uint32_t *order; /* devices, those of a partition together */
+  uint32_t *first; /* per partition: where its devices begin in order; one more at the end */
+  uint64_t random;
+};
+
+static void die(const char *what, const char *why) {
+  fprintf(stderr, "bench_scripts: %s: %s\n", what, why);
+  exit(1);
+}
+
+/* xorshift64*: https://www.jstatsoft.org/article/view/v008i14 */
+static uint64_t next_random(struct bench *bench) {
+  bench->random ^= bench->random >> 12;
+  bench->random ^= bench->random << 25;
+  bench->random ^= bench->random >> 27;
+  return bench->random * UINT64_C(2685821657736338717);
+}
+
+static double info(struct bench *bench, const char *section, const char *field) {
+  redisReply *reply = redisCommand(bench->plain, "INFO %s", section);
+  if (!reply || reply->type != REDIS_REPLY_STRING) die("INFO", bench->plain->errstr);
+  const char *at = strstr(reply->str, field);
+  double value = at ? strtod(at + strlen(field) + 1, NULL) : 0;
+  freeReplyObject(reply);
+  return value;
+}
+
+static double redis_cpu_s(struct bench *bench) { return info(bench, "cpu", "used_cpu_user") + info(bench, "cpu", "used_cpu_sys"); }
+
+static void connect_all(struct bench *bench) {
+  char env[] = "bench", *error = NULL, *url = strdup(bench->url);
+  struct config config = {.env = env, .redis_url = url, .partitions = bench->partitions, .redis_mode = bench->mode};
+  if (!url || redis_target_new(&config, &bench->target, &error)) die("URL", error ? error : "no memory");
+  free(url);
+  if (redis_conn_new(bench->target, clock_system(), 10000, &bench->conn)) die("connection", "no memory");
+  bench->plain = strncmp(bench->url, "unix://", 7) == 0 ? redisConnectUnix(bench->url + 7) : redisConnect("127.0.0.1", 6379);
+  if (!bench->plain || bench->plain->err) die("connection", bench->plain ? bench->plain->errstr : "no memory");
+  freeReplyObject(redisCommand(bench->plain, "FLUSHALL"));
+  for (size_t i = 0; i < PIPELINE; i++) {
+    if (redis_call_new(&bench->calls[i])) die("call", "no memory");
+  }
+  for (uint32_t p = 0; p < bench->partitions; p++) {
+    char run_id[REDIS_RUN_ID_LEN + 1];
+    redisReply *reply;
+    if (redis_conn_run_id(bench->conn, p, run_id)) die("connection", redis_conn_error(bench->conn));
+    if (store_adopt_encode(bench->calls[0], bench->target, p, run_id, SESSION_ID_NONE) ||
+        redis_conn_call(bench->conn, p, bench->calls[0], &reply)) {
+      die("adopt", redis_conn_error(bench->conn));
+    }
+    freeReplyObject(reply);
+  }
+}
+
+static void make_fleet(struct bench *bench) {
+  size_t count = (size_t)bench->devices, partitions = (size_t)bench->partitions;
+  bench->tenant = (struct store_tenant){STR_LIT("t42"), 1, (uint32_t)((bench->devices + bench->per_bucket - 1) / bench->per_bucket)};
+  bench->names = calloc(count, sizeof *bench->names);
+  bench->buckets = calloc(count, sizeof *bench->buckets);
+  bench->order = calloc(count, sizeof *bench->order);
+  bench->first = calloc(partitions + 1, sizeof *bench->first);
+  uint32_t *partition = calloc(count, sizeof *partition);
+  if (!bench->names || !bench->buckets || !bench->order || !bench->first || !partition) die("fleet", "no memory");
+  for (size_t i = 0; i < count; i++) {
+    snprintf(bench->names[i], sizeof bench->names[i], "device-%09zu", i);
+    bench->buckets[i] = placement_bucket(str_from(bench->names[i]), bench->tenant.buckets);
+    partition[i] = placement_partition(bench->tenant.id, bench->buckets[i], (uint32_t)partitions);
+    bench->first[partition[i] + 1]++;
+  }
+  for (size_t p = 0; p < partitions; p++) bench->first[p + 1] += bench->first[p];
+  uint32_t *at = calloc(partitions, sizeof *at);
+  if (!at) die("fleet", "no memory");
+  memcpy(at, bench->first, partitions * sizeof *at);
+  for (size_t i = 0; i < count; i++) bench->order[at[partition[i]]++] = (uint32_t)i;
+  free(at);
+  free(partition);
+}
+
+static void encode(struct bench *bench, struct redis_call *call, uint32_t partition, const uint32_t *devices, size_t count) {
+  struct record_item items[STORE_ITEMS_MAX];
+  const struct record_options options = {200, STR_LIT("bench"), INT64_MAX / 2};
+  for (size_t i = 0; i < count; i++) {
+    items[i] = (struct record_item){.tenant = bench->tenant,
+                                    .bucket = bench->buckets[devices[i]],
+                                    .device = str_from(bench->names[devices[i]]),
+                                    .ttl_ms = 3600000,
+                                    .may_open = true};
+  }
+  if (store_record_encode(call, bench->target, partition, &options, items, count)) die("encode", "failed");
+}
+
+static void send(struct bench *bench, const uint32_t *partitions, size_t calls) {
+  enum status statuses[PIPELINE];
+  redisReply *replies[PIPELINE];
+  if (redis_conn_pipeline(bench->conn, partitions, bench->calls, calls, statuses, replies)) die("send", redis_conn_error(bench->conn));
+  for (size_t i = 0; i < calls; i++) {
+    if (statuses[i]) die("call", redis_conn_error(bench->conn));
+    freeReplyObject(replies[i]);
+  }
+}
+
+static void open_sessions(struct bench *bench) {
+  size_t calls = 0;
+  uint32_t partitions[PIPELINE];
+  for (uint32_t p = 0; p < bench->partitions; p++) {
+    for (uint32_t at = bench->first[p]; at < bench->first[p + 1]; at += 100) {
+      uint32_t left = bench->first[p + 1] - at;
+      encode(bench, bench->calls[calls], p, bench->order + at, left < 100 ? left : 100);
+      partitions[calls++] = p;
+      if (calls == PIPELINE) {
+        send(bench, partitions, calls);
+        calls = 0;
+      }
+    }
+  }
+  if (calls > 0) send(bench, partitions, calls);
+  freeReplyObject(redisCommand(bench->plain, "EVAL %s 0", "for p = 0, 999 do redis.call('DEL', 'bench:presence:transitions:v1:{' .. p .. '}') end"));
+}
+
+static int64_t renew(struct bench *bench, int64_t until_us) {
+  int64_t beats = 0;
+  uint32_t devices[STORE_ITEMS_MAX], partitions[PIPELINE];
+  while (clock_monotonic_us(clock_system()) < until_us) {
+    for (size_t c = 0; c < PIPELINE; c++) {
+      uint32_t p = (uint32_t)(next_random(bench) % (uint64_t)bench->partitions);
+      uint32_t members = bench->first[p + 1] - bench->first[p];
+      for (size_t i = 0; i < (size_t)bench->batch; i++) {
+        devices[i] = bench->order[bench->first[p] + (uint32_t)(next_random(bench) % members)];
+      }
+      encode(bench, bench->calls[c], p, devices, (size_t)bench->batch);
+      partitions[c] = p;
+    }
+    send(bench, partitions, PIPELINE);
+    beats += PIPELINE * bench->batch;
+  }
+  return beats;
+}
+
+static int64_t number(const char *text) {
+  int64_t value;
+  if (str_to_int64(str_from(text), &value) || value == 0) die(text, "not a number");
+  return value;
+}
+
+static enum config_redis_mode mode(const char *text) {
+  static const char *const names[] = {"auto", "native", "hpexpire", "compat"};
+  for (int i = 0; i < 4; i++) {
+    if (strcmp(text, names[i]) == 0) return (enum config_redis_mode)i;
+  }
+  die(text, "not a mode");
+  return CONFIG_REDIS_AUTO;
+}
+
+int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN);
+  struct bench bench = {.devices = 300000, .per_bucket = 32, .batch = 8, .seconds = 5, .partitions = 8, .random = 88172645463325252};
+  static const struct option options[] = {{"devices", required_argument, NULL, 'd'},  {"per-bucket", required_argument, NULL, 'k'},
+                                          {"batch", required_argument, NULL, 'b'},    {"seconds", required_argument, NULL, 's'},
+                                          {"partitions", required_argument, NULL, 'p'}, {"mode", required_argument, NULL, 'm'},
+                                          {NULL, 0, NULL, 0}};
+  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    switch (option) {
+    case 'd': bench.devices = number(optarg); break;
+    case 'k': bench.per_bucket = number(optarg); break;
+    case 'b': bench.batch = number(optarg); break;
+    case 's': bench.seconds = number(optarg); break;
+    case 'p': bench.partitions = number(optarg); break;
+    case 'm': bench.mode = mode(optarg); break;
+    default: return 2;
+    }
+  }
+  if (optind + 1 != argc || bench.batch > STORE_ITEMS_MAX) die("usage", "bench_scripts URL [options]");
+  bench.url = argv[optind];
+  connect_all(&bench);
+  make_fleet(&bench);
+  double before = info(&bench, "memory", "used_memory");
+  open_sessions(&bench);
+  double bytes = (info(&bench, "memory", "used_memory") - before) / (double)bench.devices;
+  (void)renew(&bench, clock_monotonic_us(clock_system()) + 1000000);
+  double cpu = redis_cpu_s(&bench);
+  int64_t start = clock_monotonic_us(clock_system());
+  int64_t beats = renew(&bench, start + bench.seconds * 1000000);
+  double wall_s = (double)(clock_monotonic_us(clock_system()) - start) / 1e6;
+  cpu = redis_cpu_s(&bench) - cpu;
+  printf("%s devices=%" PRId64 " per_bucket=%" PRId64 " batch=%" PRId64 " heartbeats_per_s=%.0f redis_cpu_us=%.2f per_core=%.0f bytes=%.0f\n",
+         redis_dialect_name(redis_conn_dialect(bench.conn)), bench.devices, bench.per_bucket, bench.batch, (double)beats / wall_s,
+         cpu * 1e6 / (double)beats, (double)beats / cpu, bytes);
+  return 0;
+}
