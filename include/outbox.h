@@ -37,9 +37,9 @@ enum status outbox_maintain(struct pg_client *client, int64_t retention_days, in
 struct device_row {
   bool found;
   bool online;
+  enum transition_reason reason;
   struct session_id session;
   int64_t online_since_ms, last_seen_ms, offline_at_ms, ttl_ms; /* TIME_MS_LOST where null */
-  enum transition_reason reason;
   struct buf meta; /* the bytes sent; len 0: none */
 };
 /* rows[i] answers devices[i]; at most 1000 a call; found = false where there is none. Free each meta with buf_free. */

@@ -263,12 +263,17 @@ static enum status connect_session(struct pg_client *client) {
   return status == STATUS_OK ? STATUS_OK : STATUS_UNAVAILABLE;
 }
 
-/* A server that went away while nothing was asked of it: better seen before a statement is sent than after. */
+/* A server that went away while nothing was asked of it: better seen before a statement is sent than after. Its last words come
+ * first, the end of the stream only with the next read. */
 static void drop_if_closed(struct pg_client *client) {
+  enum { READS_MAX = 16 };
   struct pollfd fd = {.fd = PQsocket(client->connection), .events = POLLIN};
-  if (poll(&fd, 1, 0) <= 0 || (PQconsumeInput(client->connection) == 1 && PQstatus(client->connection) == CONNECTION_OK)) return;
-  keep_error(client, PQerrorMessage(client->connection));
-  drop_connection(client);
+  for (int reads = 0; reads < READS_MAX && poll(&fd, 1, 0) > 0; reads++) {
+    if (PQconsumeInput(client->connection) == 1 && PQstatus(client->connection) == CONNECTION_OK) continue;
+    keep_error(client, PQerrorMessage(client->connection));
+    drop_connection(client);
+    return;
+  }
 }
 
 enum status pg_client_connection(struct pg_client *client, PGconn **connection) {
