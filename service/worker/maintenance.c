@@ -85,7 +85,9 @@ static enum status show_online(struct maintenance *maintenance) {
   enum status status = redis_round_send(counts, maintenance->conn);
   online_gauge_begin(&maintenance->online);
   for (size_t i = 0; status == STATUS_OK && i < counts->count; i++) {
-    status = online_gauge_add(&maintenance->online, counts->replies[i]);
+    const redisReply *pairs;
+    status = store_counts_decode(counts->replies[i], &pairs);
+    if (status == STATUS_OK) status = online_gauge_add(&maintenance->online, pairs);
   }
   if (status == STATUS_OK) online_gauge_commit(&maintenance->online);
   return status;

@@ -1,0 +1,62 @@
+/* What the worker tells of itself. */
+#include "support/test.h"
+
+#include "support/world.h"
+
+static double online(struct world *world, const char *tenant) {
+  return metric(world, text_format("presence_online{tenant=\"%s\"}", tenant));
+}
+
+static const char *device(int number) { return text_format("d%d", number); }
+
+static void test_open_sessions_of_each_tenant(void **state) {
+  struct world *world = world_start(state, &(struct world_options){0});
+  const char *first = world->tenant;
+  for (int i = 0; i < 30; i++) beat(world, device(i), 60000);
+  world_new_tenant(world, NULL);
+  for (int i = 0; i < 7; i++) beat(world, device(i), 60000);
+  WAIT_UNTIL(online(world, first) == 30 && online(world, world->tenant) == 7, 10000);
+  for (int i = 0; i < 7; i++) expect_status(world->client, 204, "POST", device_path(world, device(i), "/disconnect"), NULL);
+  WAIT_UNTIL(online(world, first) == 30 && online(world, world->tenant) == 0, 10000);
+  world_end(world);
+}
+
+static void test_transitions_and_detection(void **state) {
+  struct world *world = world_start(state, &(struct world_options){0});
+  for (int i = 0; i < 20; i++) beat(world, device(i), i < 15 ? 300 : 60000);
+  for (int i = 15; i < 20; i++) expect_status(world->client, 204, "POST", device_path(world, device(i), "/disconnect"), NULL);
+  for (int i = 0; i < 15; i++) history_wait(&world->database, world->tenant, device(i), "online offline(timeout)");
+  world_drain(world);
+  WAIT_UNTIL(metric(world, "presence_transitions_total{type=\"online\",reason=\"\"}") == 20, 5000);
+  WAIT_UNTIL(metric(world, "presence_transitions_total{type=\"offline\",reason=\"timeout\"}") == 15, 5000);
+  WAIT_UNTIL(metric(world, "presence_transitions_total{type=\"offline\",reason=\"disconnect\"}") == 5, 5000);
+  assert_true(metric(world, "presence_transitions_total{type=\"offline\",reason=\"state_lost\"}") == 0);
+  assert_true(metric(world, "presence_detection_lag_seconds_count") == 15);
+  assert_true(metric(world, "presence_expire_batch{result=\"claimed\"}") == 15);
+  assert_true(metric(world, "presence_expire_batch{result=\"orphan\"}") == 0);
+  assert_true(metric(world, "presence_outbox_repeats_total") == 0);
+  WAIT_UNTIL(metric(world, "presence_listeners") == 1, 5000);
+  assert_true(metric(world, "presence_adoptions_total") == 1);
+  world_end(world);
+}
+
+/* A due member without facts: removed, counted, nobody is declared offline. */
+static void test_orphans_are_removed_and_counted(void **state) {
+  struct world *world = world_start(state, &(struct world_options){0});
+  beat(world, "d", 60000);
+  redis_text(&world->redis, "ZADD prod:presence:due:v1:{5}:%s:0 1000 ghost", world->tenant);
+  redis_text(&world->redis, "ZADD prod:presence:next:v1:{5} 1000 %s:0", world->tenant);
+  WAIT_UNTIL(metric(world, "presence_expire_batch{result=\"orphan\"}") == 1, 5000);
+  assert_true(metric(world, "presence_expire_batch{result=\"claimed\"}") == 0);
+  assert_string_equal(device_state(world, "ghost"), "404");
+  world_end(world);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_open_sessions_of_each_tenant, world_teardown),
+      cmocka_unit_test_teardown(test_transitions_and_detection, world_teardown),
+      cmocka_unit_test_teardown(test_orphans_are_removed_and_counted, world_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
