@@ -70,7 +70,7 @@ static void test_a_server_that_is_not_there_is_1_after_the_wait(void **state) {
   const char *const postgres_away[] = {text_format("PRESENCE_REDIS_URL=%s", world->redis.url),
                                        "PRESENCE_POSTGRES_URL=host=/tmp/no-such-postgres", "PRESENCE_STARTUP_WAIT_MS=300", NULL};
   refuses(postgres_away, NOTHING, 1, "cannot reach PostgreSQL");
-  world->ended = true;
+  world_end(world);
 }
 
 static void test_other_partitions_are_1(void **state) {
@@ -89,14 +89,14 @@ static void test_no_schema_is_1(void **state) {
                                      text_format("PRESENCE_POSTGRES_URL=%s", empty.url), NULL};
   refuses(environment, NOTHING, 1, "migrate");
   database_drop(&empty);
-  world->ended = true;
+  world_end(world);
 }
 
 static void test_an_evicting_redis_is_1(void **state) {
   struct world *world = world_start(state, &(struct world_options){.no_service = true});
   redis_text(&world->redis, "CONFIG SET maxmemory-policy allkeys-lru");
   refuses(world_environment(world), NOTHING, 1, "maxmemory-policy");
-  world->ended = true;
+  world_end(world);
 }
 
 static void test_a_port_in_use_is_1(void **state) {

@@ -77,6 +77,15 @@ static void clear_response(struct response *response) {
   *response = (struct response){0};
 }
 
+/* As a client must when the server has said that it closes the connection. */
+static void reconnect(struct client *client) {
+  close(client->fd);
+  client->length = 0;
+  clear_response(client->response);
+  client->fd = connect_to(client->address);
+  if (client->fd < 0) fail_msg("cannot connect again to %s: %s", client->address, strerror(errno));
+}
+
 void client_close(struct client *client) {
   if (client == NULL) return;
   close(client->fd);
@@ -102,6 +111,7 @@ void client_send(struct client *client, const char *data, size_t length) {
 void client_send_text(struct client *client, const char *text) { client_send(client, text, strlen(text)); }
 
 void client_ask_bytes(struct client *client, const char *method, const char *path, const char *body, size_t length) {
+  if (client->response->close) reconnect(client);
   free(client->asked);
   if (asprintf(&client->asked, "%s %.200s %.300s", method, path, body != NULL ? body : "") < 0) fail();
   char *request = NULL;

@@ -79,7 +79,7 @@ static void start_process(void) {
       "-c",
       "full_page_writes=off",
       "-c",
-      "max_wal_size=512MB",
+      "max_wal_size=128MB",
       "-c",
       "shared_buffers=32MB",
       "-c",

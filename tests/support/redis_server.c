@@ -78,6 +78,7 @@ void redis_server_start(struct redis_server *server, const struct redis_options 
     server->clock_file = text_format("%s/clock", server->folder);
     server->clock = timeshim_open(server->clock_file);
     if (server->clock == NULL) fail_msg("%s: %s", server->clock_file, strerror(errno));
+    if (options->clock_ms != 0) timeshim_fix(server->clock, options->clock_ms);
   }
   start_process(server);
 }

@@ -17,7 +17,8 @@ bool dialect_is_here(enum dialect dialect);     /* false: there is no such serve
 
 struct redis_options {
   enum dialect dialect;
-  bool own_clock;            /* redis_server_clock works; until then the real time */
+  bool own_clock;            /* the test moves server.clock (timeshim.h) */
+  int64_t clock_ms;          /* … which stands still at this time from the start; 0: it shows the real time */
   bool appendonly;           /* survives redis_server_restart */
   const char *const *config; /* further "name", "value" pairs, NULL-terminated; may be NULL */
 };

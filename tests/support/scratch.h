@@ -1,4 +1,5 @@
-/* scratch.h: where things are, and a folder of the test program's own that goes away however the program ends. */
+/* scratch.h: where things are, and a folder of the test program's own (in memory where there is room) that goes away
+ * however the program ends. */
 #ifndef PRESENCE_TEST_SCRATCH_H
 #define PRESENCE_TEST_SCRATCH_H
 

@@ -1,16 +1,12 @@
-/* test.h: the test framework (https://api.cmocka.org) with the headers it wants before it, and waiting for a condition.
+/* test.h: the test framework (https://api.cmocka.org), and waiting for a condition.
  *
  * Helpers of tests/support end the running test with a clear line when something is not as asked for; they return no status. */
 #ifndef PRESENCE_TEST_TEST_H
 #define PRESENCE_TEST_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

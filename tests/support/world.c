@@ -1,6 +1,7 @@
 #include "support/test.h"
 
 #include "support/scratch.h"
+#include "support/timeshim.h"
 #include "support/world.h"
 
 #include <ctype.h>
@@ -18,9 +19,11 @@ static void add_environment(struct world *world, const char *line) {
 
 static void start_servers(struct world *world) {
   const struct world_options *options = &world->options;
-  redis_server_start(
-      &world->redis,
-      &(struct redis_options){.dialect = options->dialect, .own_clock = options->own_clock, .appendonly = options->appendonly});
+  redis_server_start(&world->redis, &(struct redis_options){.dialect = options->dialect,
+                                                            .own_clock = options->own_clock || options->clock_ms != 0,
+                                                            .clock_ms = options->clock_ms,
+                                                            .appendonly = options->appendonly});
+  world->clock_ms = options->clock_ms;
   database_create(&world->database, true);
   const char *redis_url = world->redis.url, *postgres_url = world->database.url;
   if (options->proxies) {
@@ -52,9 +55,33 @@ struct world *world_start(void **state, const struct world_options *options) {
   start_servers(world);
   world->service = &world->processes[0];
   if (!options->no_service) world_process(world, options->roles, NULL);
+  world->begun++;
   world_new_tenant(world, options->tenant);
   return world;
 }
+
+struct world *world_begin(void **state) {
+  struct world *world = *state;
+  world->begun++;
+  world_new_tenant(world, NULL);
+  return world;
+}
+
+enum dialect world_dialect;
+
+int world_group_start(void **state) {
+  struct world *world = world_start(state, &(struct world_options){.dialect = world_dialect});
+  world->begun = 0;
+  return 0;
+}
+
+void world_set_clock(struct world *world, int64_t now_ms) {
+  assert_non_null(world->redis.clock);
+  world->clock_ms = now_ms;
+  timeshim_fix(world->redis.clock, now_ms);
+}
+
+void world_move_clock(struct world *world, int64_t by_ms) { world_set_clock(world, world->clock_ms + by_ms); }
 
 const char *const *world_environment(const struct world *world) { return world->environment; }
 
@@ -143,26 +170,39 @@ void world_check(struct world *world) {
   world_drain(world);
   keyspace_check(&world->redis);
   history_check(&world->database, &(struct history_rules){.clock_stepped = world->clock_stepped});
+  world->checked = world->begun;
+}
+
+/* SIGTERM to all that run; the exit code of the last one that did not end with 0. */
+static int stop_processes(struct world *world) {
+  int wrong = 0;
+  for (size_t i = 0; i < world->process_count; i++) {
+    struct presenced *process = &world->processes[i];
+    int code = child_is_running(&process->child) ? presenced_stop(process) : 0;
+    if (code != 0) wrong = code;
+  }
+  return wrong;
 }
 
 void world_end(struct world *world) {
   world_check(world);
-  for (size_t i = 0; i < world->process_count; i++) {
-    struct presenced *process = &world->processes[i];
-    if (!child_is_running(&process->child)) continue;
-    int code = presenced_stop(process);
-    if (code != 0) fail_msg("presenced ended with %d on SIGTERM", code);
-  }
-  world->ended = true;
+  int code = stop_processes(world);
+  if (code == 0) return;
+  world->checked = 0;
+  fail_msg("presenced ended with %d on SIGTERM", code);
+}
+
+static void show_logs(const struct world *world) {
+  for (size_t i = 0; i < world->process_count; i++) child_show_log(text_format("process %zu", i), world->processes[i].log);
 }
 
 int world_teardown(void **state) {
   struct world *world = *state;
   if (world == NULL) return 0; /* skipped */
-  for (size_t i = 0; i < world->process_count; i++) {
-    presenced_kill(&world->processes[i]);
-    if (!world->ended) child_show_log(text_format("process %zu", i), world->processes[i].log);
-  }
+  bool passed = world->begun == world->checked;
+  bool stopped = !passed || stop_processes(world) == 0;
+  if (!passed || !stopped) show_logs(world);
+  for (size_t i = 0; i < world->process_count; i++) presenced_kill(&world->processes[i]);
   client_close(world->client);
   proxy_stop(world->redis_proxy);
   proxy_stop(world->postgres_proxy);
@@ -170,7 +210,7 @@ int world_teardown(void **state) {
   database_drop(&world->database);
   free(world);
   *state = NULL;
-  return 0;
+  return stopped ? 0 : -1;
 }
 
 static const char *percent_encode(const char *text) {

@@ -9,8 +9,9 @@
  *   }
  *   … cmocka_unit_test_teardown(test_x, world_teardown) …
  *
- * world_end checks what must hold in every outbox and keyspace. A group of tests may share a world: world_start in the group's
- * set-up, world_new_tenant at the start of each test, world_check at its end. */
+ * world_end checks what must hold in every outbox and keyspace. A group of tests may share a world, one after the other for each
+ * dialect: RUN_IN_ALL_DIALECTS in main, world_begin at the start of each test (it gets a tenant of its own), world_check at its
+ * end. */
 #ifndef PRESENCE_TEST_WORLD_H
 #define PRESENCE_TEST_WORLD_H
 
@@ -26,7 +27,8 @@
 
 struct world_options {
   enum dialect dialect;
-  bool own_clock; /* world->redis.clock: see timeshim.h */
+  bool own_clock;   /* world->redis.clock: see timeshim.h */
+  int64_t clock_ms; /* Redis's clock stands still at this time until world_set_clock; 0: it runs */
   bool appendonly;
   bool proxies;                   /* between the service and both servers */
   bool no_service;                /* the test starts its processes itself */
@@ -50,10 +52,16 @@ struct world {
   /* private */
   struct world_options options;
   const char *environment[40];
-  bool ended;
+  int64_t clock_ms;
+  unsigned begun, checked; /* tests */
 };
 
 struct world *world_start(void **state, const struct world_options *options);
+/* For a test in a group that shares a world. */
+struct world *world_begin(void **state);
+/* Redis's clock stands still at this time from now on; also by how much to move it. */
+void world_set_clock(struct world *world, int64_t now_ms);
+void world_move_clock(struct world *world, int64_t by_ms);
 /* A further process; roles NULL: both; environment over the world's. It listens, is ready where it has the api role, when this
  * returns. */
 struct presenced *world_process(struct world *world, const char *roles, const char *const *environment);
@@ -72,7 +80,7 @@ const char *const *world_environment(const struct world *world);               /
 void world_drain(struct world *world); /* waits until all transitions are in PostgreSQL */
 void world_check(struct world *world); /* drains and checks all rules; the worker must run */
 void world_end(struct world *world);   /* checks, stops the processes in order (exit code 0), and says that the test passed */
-int world_teardown(void **state);      /* cmocka's; shows the logs where world_end was not reached; also for groups */
+int world_teardown(void **state);      /* cmocka's, of a test or a group; shows the logs where a test did not reach its end */
 
 /* "/v1/tenants/{the world's tenant}/devices/{device, percent-encoded}{rest}" */
 const char *device_path(const struct world *world, const char *device, const char *rest);
@@ -85,5 +93,17 @@ int64_t device_number(struct world *world, const char *device, const char *membe
 json_t *device_object(struct world *world, const char *device); /* status 200; json_decref it */
 /* The value of a metric's series ("presence_x" or "presence_x{a=\"b\"}"), of the first process; -1: there is none. */
 double metric(struct world *world, const char *series);
+
+/* Runs the tests in every dialect that is here, each time in one shared world; gives the number of failures. */
+extern enum dialect world_dialect;
+int world_group_start(void **state);
+#define RUN_IN_ALL_DIALECTS(tests, failures)                                                                                     \
+  for (int dialect_ = 0; dialect_ < DIALECT_COUNT; dialect_++) {                                                                 \
+    world_dialect = (enum dialect)dialect_;                                                                                      \
+    if (!dialect_is_here(world_dialect))                                                                                         \
+      print_message("skipped: no server for %s here\n", dialect_name(world_dialect));                                            \
+    else                                                                                                                         \
+      (failures) += cmocka_run_group_tests_name(dialect_name(world_dialect), tests, world_group_start, world_teardown);          \
+  }
 
 #endif

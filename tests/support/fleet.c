@@ -1,0 +1,48 @@
+#include "support/test.h"
+
+#include "support/fleet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void beat_batch(struct world *world, int first, int count, int64_t ttl_ms) {
+  char *body = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&body, &length);
+  assert_non_null(out);
+  for (int i = 0; i < count; i++)
+    fprintf(out, "%s{\"device\":\"d%d\",\"ttl_ms\":%lld}", i > 0 ? "," : "[", first + i, (long long)ttl_ms);
+  fputc(']', out);
+  fclose(out);
+  json_t *answer = expect(world->client, 200, "POST", tenant_path(world, "/heartbeats"), body);
+  free(body);
+  assert_int_equal(json_integer_value(json_object_get(answer, "accepted")), count);
+  json_decref(answer);
+}
+
+void fleet_beat(struct world *world, int first, int count, int64_t ttl_ms) {
+  for (int done = 0; done < count; done += FLEET_BATCH)
+    beat_batch(world, first + done, count - done < FLEET_BATCH ? count - done : FLEET_BATCH, ttl_ms);
+}
+
+int64_t fleet_with_history(struct world *world, const char *history) {
+  return sql_integer(&world->database,
+                     "SELECT count(*) FROM (SELECT string_agg(split_part(type, '.', 3) || CASE WHEN payload ? 'reason'"
+                     " THEN '(' || (payload->>'reason') || ')' ELSE '' END, ' ' ORDER BY seq) AS history"
+                     " FROM presence.outbox WHERE tenant = $1 GROUP BY device) h WHERE history = $2",
+                     world->tenant, history, NULL);
+}
+
+static int64_t rows(struct world *world) {
+  return sql_integer(&world->database, "SELECT count(*) FROM presence.outbox WHERE tenant = $1", world->tenant, NULL);
+}
+
+/* Rows are counted until there are enough: the whole history is asked for only then. */
+void fleet_wait(struct world *world, int count, const char *history, int64_t timeout_ms) {
+  int64_t words = 1, seen = 0;
+  for (const char *at = history; *at != '\0'; at++) words += *at == ' ';
+  WAIT_UNTIL_TEXT((seen = rows(world)) >= count * words, timeout_ms, text_format("%lld rows", (long long)seen));
+  world_drain(world);
+  assert_int_equal(rows(world), count * words);
+  assert_int_equal(fleet_with_history(world, history), count);
+}

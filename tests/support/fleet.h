@@ -1,0 +1,16 @@
+/* fleet.h: many devices at once, by batches over one connection. Device i is called "d<i>". */
+#ifndef PRESENCE_TEST_FLEET_H
+#define PRESENCE_TEST_FLEET_H
+
+#include "support/world.h"
+
+#define FLEET_BATCH 1000
+
+/* Heartbeats of the devices from first on, all of which must be accepted. */
+void fleet_beat(struct world *world, int first, int count, int64_t ttl_ms);
+/* How many devices of the world's tenant have exactly this history ("online offline(timeout)"). */
+int64_t fleet_with_history(struct world *world, const char *history);
+/* Waits until all of this many devices have it, and checks that no other device has any row. */
+void fleet_wait(struct world *world, int count, const char *history, int64_t timeout_ms);
+
+#endif
