@@ -40,7 +40,7 @@ struct device_row {
   enum transition_reason reason;
   struct session_id session;
   int64_t online_since_ms, last_seen_ms, offline_at_ms, ttl_ms; /* TIME_MS_LOST where null */
-  struct buf meta; /* the bytes sent; len 0: none */
+  struct buf meta;                                              /* the bytes sent; len 0: none */
 };
 /* rows[i] answers devices[i]; at most 1000 a call; found = false where there is none. Free each meta with buf_free. */
 enum status outbox_device_rows(struct pg_client *client, struct str tenant, const struct str *devices, size_t count,

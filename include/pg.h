@@ -38,7 +38,8 @@ enum status pg_client_send(struct pg_client *client, const char *sql, int parame
 enum status pg_client_receive(struct pg_client *client, PGresult **result) MUST_CHECK;
 
 /* Several statements at once, without parameters and without the statement limit; one implicit transaction unless it says BEGIN.
- * *result is the last statement's or the first error's. After an error in a transaction that it began the connection is dropped. */
+ * *result is the last statement's or the first error's. After an error in a transaction that it began the connection is dropped.
+ */
 enum status pg_client_script(struct pg_client *client, const char *sql, PGresult **result) MUST_CHECK;
 
 /* The last error as one line without secrets; valid until the next call. */

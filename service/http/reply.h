@@ -2,9 +2,9 @@
 #ifndef PRESENCE_HTTP_REPLY_H
 #define PRESENCE_HTTP_REPLY_H
 
-#include <microhttpd.h>
 #include <stdbool.h>
 
+#include "library.h"
 #include "status.h"
 
 /* PREPARED(ID, status, "word", "message", Retry-After in s or 0). A word of "" is an answer without body. */

@@ -13,10 +13,9 @@
 #ifndef PRESENCE_HTTP_REQUEST_H
 #define PRESENCE_HTTP_REQUEST_H
 
-#include <microhttpd.h>
-
 #include "body.h"
 #include "connection.h"
+#include "library.h"
 #include "path.h"
 #include "router.h"
 #include "session.h"

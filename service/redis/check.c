@@ -7,6 +7,10 @@
 #include "log.h"
 #include "reply.h"
 
+#ifndef REDIS_REPLY_VERB /* hiredis below 1.0 (SYSTEM_LIBS=1 on an old distribution) never makes one */
+#define REDIS_REPLY_VERB 14
+#endif
+
 /* Releases, half-open: from <= version < fixed. Distributions patch without changing the number, so these are warnings. */
 static const struct {
   bool valkey;

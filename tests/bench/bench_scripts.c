@@ -1,9 +1,10 @@
 /* bench_scripts: what record_heartbeats costs Redis, and what a device costs in memory, by itself, without the service.
  *
- *   bench_scripts URL [--devices N] [--per-bucket N] [--batch N] [--seconds N] [--partitions N] [--mode auto|native|hpexpire|compat]
+ *   bench_scripts URL [--devices N] [--per-bucket N] [--batch N] [--seconds N] [--partitions N] [--mode
+ * auto|native|hpexpire|compat]
  *
- * Flushes the database of URL. Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a time.
- * Prints one line: heartbeats/s by the wall clock, microseconds of Redis's CPU per heartbeat, bytes per online device. */
+ * Flushes the database of URL. Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a
+ * time. Prints one line: heartbeats/s by the wall clock, microseconds of Redis's CPU per heartbeat, bytes per online device. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -52,7 +53,9 @@ static double info(struct bench *bench, const char *section, const char *field) 
   return value;
 }
 
-static double redis_cpu_s(struct bench *bench) { return info(bench, "cpu", "used_cpu_user") + info(bench, "cpu", "used_cpu_sys"); }
+static double redis_cpu_s(struct bench *bench) {
+  return info(bench, "cpu", "used_cpu_user") + info(bench, "cpu", "used_cpu_sys");
+}
 
 static void connect_all(struct bench *bench) {
   char env[] = "bench", *error = NULL, *url = strdup(bench->url);
@@ -80,7 +83,8 @@ static void connect_all(struct bench *bench) {
 
 static void make_fleet(struct bench *bench) {
   size_t count = (size_t)bench->devices, partitions = (size_t)bench->partitions;
-  bench->tenant = (struct store_tenant){STR_LIT("t42"), 1, (uint32_t)((bench->devices + bench->per_bucket - 1) / bench->per_bucket)};
+  bench->tenant =
+      (struct store_tenant){STR_LIT("t42"), 1, (uint32_t)((bench->devices + bench->per_bucket - 1) / bench->per_bucket)};
   bench->names = calloc(count, sizeof *bench->names);
   bench->buckets = calloc(count, sizeof *bench->buckets);
   bench->order = calloc(count, sizeof *bench->order);
@@ -118,7 +122,8 @@ static void encode(struct bench *bench, struct redis_call *call, uint32_t partit
 static void send(struct bench *bench, const uint32_t *partitions, size_t calls) {
   enum status statuses[PIPELINE];
   redisReply *replies[PIPELINE];
-  if (redis_conn_pipeline(bench->conn, partitions, bench->calls, calls, statuses, replies)) die("send", redis_conn_error(bench->conn));
+  if (redis_conn_pipeline(bench->conn, partitions, bench->calls, calls, statuses, replies))
+    die("send", redis_conn_error(bench->conn));
   for (size_t i = 0; i < calls; i++) {
     if (statuses[i]) die("call", redis_conn_error(bench->conn));
     freeReplyObject(replies[i]);
@@ -140,7 +145,8 @@ static void open_sessions(struct bench *bench) {
     }
   }
   if (calls > 0) send(bench, partitions, calls);
-  freeReplyObject(redisCommand(bench->plain, "EVAL %s 0", "for p = 0, 999 do redis.call('DEL', 'bench:presence:transitions:v1:{' .. p .. '}') end"));
+  freeReplyObject(redisCommand(bench->plain, "EVAL %s 0",
+                               "for p = 0, 999 do redis.call('DEL', 'bench:presence:transitions:v1:{' .. p .. '}') end"));
 }
 
 static int64_t renew(struct bench *bench, int64_t until_us) {
@@ -179,10 +185,14 @@ static enum config_redis_mode mode(const char *text) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
-  struct bench bench = {.devices = 300000, .per_bucket = 32, .batch = 8, .seconds = 5, .partitions = 8, .random = 88172645463325252};
-  static const struct option options[] = {{"devices", required_argument, NULL, 'd'},  {"per-bucket", required_argument, NULL, 'k'},
-                                          {"batch", required_argument, NULL, 'b'},    {"seconds", required_argument, NULL, 's'},
-                                          {"partitions", required_argument, NULL, 'p'}, {"mode", required_argument, NULL, 'm'},
+  struct bench bench = {
+      .devices = 300000, .per_bucket = 32, .batch = 8, .seconds = 5, .partitions = 8, .random = 88172645463325252};
+  static const struct option options[] = {{"devices", required_argument, NULL, 'd'},
+                                          {"per-bucket", required_argument, NULL, 'k'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {"partitions", required_argument, NULL, 'p'},
+                                          {"mode", required_argument, NULL, 'm'},
                                           {NULL, 0, NULL, 0}};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
@@ -208,7 +218,8 @@ int main(int argc, char **argv) {
   int64_t beats = renew(&bench, start + bench.seconds * 1000000);
   double wall_s = (double)(clock_monotonic_us(clock_system()) - start) / 1e6;
   cpu = redis_cpu_s(&bench) - cpu;
-  printf("%s devices=%" PRId64 " per_bucket=%" PRId64 " batch=%" PRId64 " heartbeats_per_s=%.0f redis_cpu_us=%.2f per_core=%.0f bytes=%.0f\n",
+  printf("%s devices=%" PRId64 " per_bucket=%" PRId64 " batch=%" PRId64
+         " heartbeats_per_s=%.0f redis_cpu_us=%.2f per_core=%.0f bytes=%.0f\n",
          redis_dialect_name(redis_conn_dialect(bench.conn)), bench.devices, bench.per_bucket, bench.batch, (double)beats / wall_s,
          cpu * 1e6 / (double)beats, (double)beats / cpu, bytes);
   return 0;

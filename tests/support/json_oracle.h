@@ -24,10 +24,8 @@ static inline enum oracle_verdict oracle_read(struct str text, json_t **value) {
   switch (json_error_code(&error)) {
   case json_error_numeric_overflow:
   case json_error_null_character:
-  case json_error_null_byte_in_key:
-    return ORACLE_RANGE;
-  default:
-    return ORACLE_MALFORMED;
+  case json_error_null_byte_in_key: return ORACLE_RANGE;
+  default: return ORACLE_MALFORMED;
   }
 }
 
@@ -92,18 +90,12 @@ static inline json_t *oracle_build(struct json_scan *scan) {
   if (type == JSON_SCAN_ARRAY || type == JSON_SCAN_OBJECT) return oracle_container(scan, type);
   if (json_scan_value(scan, &value) != STATUS_OK) abort();
   switch (value.type) {
-  case JSON_SCAN_NULL:
-    return json_null();
-  case JSON_SCAN_FALSE:
-    return json_false();
-  case JSON_SCAN_TRUE:
-    return json_true();
-  case JSON_SCAN_INTEGER:
-    return json_integer(value.integer);
-  case JSON_SCAN_REAL:
-    return oracle_real(&value);
-  default:
-    return oracle_string(&value);
+  case JSON_SCAN_NULL: return json_null();
+  case JSON_SCAN_FALSE: return json_false();
+  case JSON_SCAN_TRUE: return json_true();
+  case JSON_SCAN_INTEGER: return json_integer(value.integer);
+  case JSON_SCAN_REAL: return oracle_real(&value);
+  default: return oracle_string(&value);
   }
 }
 

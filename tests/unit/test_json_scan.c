@@ -71,7 +71,7 @@ static void test_ranges(void **state) {
   takes("\"\\u0000\"", JSON_SCAN_STRING, JSON_SCAN_FAULT_NUL);
   takes("{\"a\\u0000\":1}", JSON_SCAN_OBJECT, JSON_SCAN_FAULT_NUL);
   takes("[\"\\u0000\",1e400,9223372036854775808]", JSON_SCAN_ARRAY,
-               JSON_SCAN_FAULT_NUL | JSON_SCAN_FAULT_REAL | JSON_SCAN_FAULT_INTEGER);
+        JSON_SCAN_FAULT_NUL | JSON_SCAN_FAULT_REAL | JSON_SCAN_FAULT_INTEGER);
 }
 
 static void test_long_numbers(void **state) {
@@ -225,7 +225,8 @@ static void test_spans(void **state) {
 /* Every text that differs from a good one in one byte, and every beginning of it. */
 static void test_agrees_with_another_parser_on_mutants(void **state) {
   (void)state;
-  static const char good[] = "{\"k\\u0041\":[0,-1.5e+3,\"\xc3\xa9\\ud83d\\ude00\",true,null,{\"k\":{}}],\"b\":9223372036854775807}";
+  static const char good[] =
+      "{\"k\\u0041\":[0,-1.5e+3,\"\xc3\xa9\\ud83d\\ude00\",true,null,{\"k\":{}}],\"b\":9223372036854775807}";
   static const char bytes[] = "\"\\{}[]:,0-+.eEu\x80\xc3 \n\x01x";
   char text[sizeof good];
   for (size_t i = 0; i + 1 < sizeof good; i++) {
