@@ -325,6 +325,7 @@ void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void
   batcher->unlistened = done;
   batcher->unlistened_context = context;
   batcher->marks_us = 0;
+  (void)keep_marks(batcher);
 }
 
 int64_t batcher_after_pass(struct batcher *batcher) {

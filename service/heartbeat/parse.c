@@ -203,8 +203,9 @@ enum status parse_batch_next(struct parse_batch *batch, bool *more, struct parse
     if (is_blank(line)) continue;
     *more = true;
     json_scan_begin(&batch->scan, line);
-    if (take_item(batch, fields, verdict) == STATUS_OK && json_scan_end(&batch->scan) != STATUS_OK)
-      (void)note_malformed(verdict, &batch->scan);
+    enum status status = take_item(batch, fields, verdict);
+    if (status == STATUS_OK && json_scan_end(&batch->scan) != STATUS_OK) status = note_malformed(verdict, &batch->scan);
+    if (status != STATUS_OK) fields->device = STR_NONE; /* what a broken line seems to say is nothing to rely on */
   }
   return STATUS_OK;
 }

@@ -1,0 +1,526 @@
+/* The batcher over an imitated road: the test answers calls when it likes, in the order it likes. */
+#include "batcher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "heartbeat/batcher_road.h"
+#include "metrics.h"
+#include "support/alloc_fail.h"
+#include "support/test.h"
+
+enum { PARTITIONS = 2, SENT_MAX = 64, QUEUE_MAX = 2000 };
+
+enum kind { RECORD, PROBE, UNLISTEN };
+struct sent {
+  enum kind kind;
+  uint32_t partition;
+  struct batcher_call *call;
+  struct record_item items[STORE_ITEMS_MAX];
+  size_t count;
+};
+static struct {
+  int64_t now_us;
+  bool away[PARTITIONS];
+  enum status refuse; /* what sending returns instead */
+  struct sent sent[SENT_MAX];
+  size_t count;    /* of sent */
+  size_t answered; /* of these */
+  unsigned flushes;
+  bool freed;
+} road;
+static struct batcher *batcher;
+
+static int64_t road_now_us(void *context) {
+  (void)context;
+  return road.now_us;
+}
+
+static bool road_ready(void *context, uint32_t partition) {
+  (void)context;
+  return !road.away[partition];
+}
+
+static enum status take(enum kind kind, uint32_t partition, struct batcher_call *call) {
+  if (road.refuse != STATUS_OK) return road.refuse;
+  assert_true(road.count < SENT_MAX);
+  road.sent[road.count++] = (struct sent){.kind = kind, .partition = partition, .call = call};
+  return STATUS_OK;
+}
+
+static enum status road_record(void *context, uint32_t partition, const struct record_item *items, size_t count,
+                               struct batcher_call *call) {
+  (void)context;
+  enum status status = take(RECORD, partition, call);
+  if (status != STATUS_OK) return status;
+  struct sent *sent = &road.sent[road.count - 1];
+  sent->count = count;
+  if (count > 0) memcpy(sent->items, items, count * sizeof items[0]);
+  return STATUS_OK;
+}
+
+static enum status road_probe(void *context, uint32_t partition, struct batcher_call *call) {
+  (void)context;
+  return take(PROBE, partition, call);
+}
+
+static enum status road_unlisten(void *context, uint32_t partition, struct batcher_call *call) {
+  (void)context;
+  return take(UNLISTEN, partition, call);
+}
+
+static void road_flush(void *context) {
+  (void)context;
+  road.flushes++;
+}
+
+static void road_free(void *context) {
+  (void)context;
+  road.freed = true;
+}
+
+/* The oldest call not yet answered. */
+static struct sent *next_sent(void) {
+  if (road.answered == road.count) return NULL;
+  return &road.sent[road.answered];
+}
+
+static void answer(enum status status, enum record_code code) {
+  struct sent *sent = next_sent();
+  assert_non_null(sent);
+  road.answered++;
+  struct record_reply head = {.now_ms = 1790000000000};
+  struct record_outcome outcomes[STORE_ITEMS_MAX];
+  assert_int_equal(batcher_call_items(sent->call), sent->count);
+  for (size_t i = 0; i < sent->count; i++)
+    outcomes[i] = (struct record_outcome){.code = code, .session = {.ms = 1, .seq = (int64_t)i}};
+  if (status == STATUS_OK && sent->kind == RECORD)
+    batcher_answer(sent->call, status, &head, outcomes);
+  else
+    batcher_answer(sent->call, status, NULL, NULL);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  memset(&road, 0, sizeof road);
+  road.now_us = 1000000;
+  struct batcher_road functions = {.context = &road,
+                                   .partitions = PARTITIONS,
+                                   .now_us = road_now_us,
+                                   .ready = road_ready,
+                                   .record = road_record,
+                                   .probe = road_probe,
+                                   .unlisten = road_unlisten,
+                                   .flush = road_flush,
+                                   .free = road_free};
+  struct batcher_options options = {
+      .outage_ms = 200, .settle_ms = 5000, .listener = STR_LIT("loop"), .queue_max = QUEUE_MAX, .wait_max_ms = 1000};
+  return batcher_new_on(&functions, &options, &batcher) == STATUS_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  batcher_free(batcher);
+  while (next_sent() != NULL) answer(STATUS_CLOSED, RECORD_RENEWED);
+  return road.freed ? 0 : -1;
+}
+
+/* Probes answered, nothing outstanding, marks not yet allowed. */
+static void connect_up(void) {
+  (void)batcher_after_pass(batcher);
+  while (next_sent() != NULL) {
+    assert_int_equal(next_sent()->kind, PROBE);
+    answer(STATUS_OK, RECORD_RENEWED);
+  }
+  road.now_us += 1000;
+}
+
+/* ---- Heartbeats */
+
+struct beat {
+  struct batcher_entry entry;
+  unsigned answers;
+  enum status status;
+  enum record_code code;
+  struct session_id session;
+  int64_t now_ms;
+};
+
+static void beat_done(struct batcher_entry *entry, enum status status, const struct record_outcome *outcome, int64_t now_ms) {
+  struct beat *beat = (struct beat *)entry;
+  beat->answers++;
+  beat->status = status;
+  assert_true((outcome != NULL) == (status == STATUS_OK));
+  if (outcome == NULL) return;
+  beat->code = outcome->code;
+  beat->session = outcome->session;
+  beat->now_ms = now_ms;
+}
+
+static struct beat beat_of(const char *tenant, const char *device, int64_t ttl_ms) {
+  return (struct beat){.entry = {.done = beat_done,
+                                 .item = {.tenant = {.id = str_from(tenant), .generation = 1, .buckets = 4},
+                                          .device = str_from(device),
+                                          .ttl_ms = ttl_ms,
+                                          .may_open = true}}};
+}
+
+static void add(struct beat *beat) { assert_int_equal(batcher_add(batcher, 0, &beat->entry), STATUS_OK); }
+
+static void test_what_came_in_a_pass_goes_out_in_one_call(void **state) {
+  (void)state;
+  connect_up();
+  struct beat a = beat_of("t", "a", 1000), b = beat_of("t", "b", 2000), c = beat_of("u", "a", 3000);
+  add(&a);
+  add(&b);
+  add(&c);
+  assert_null(next_sent());
+  unsigned flushes = road.flushes;
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.flushes, flushes + 1);
+  assert_int_equal(next_sent()->kind, RECORD);
+  assert_int_equal(next_sent()->count, 3); /* the same id in two tenants is two devices */
+  assert_int_equal(a.answers, 0);
+  answer(STATUS_OK, RECORD_OPENED);
+  assert_int_equal(a.answers + b.answers + c.answers, 3);
+  assert_int_equal(b.status, STATUS_OK);
+  assert_int_equal(b.code, RECORD_OPENED);
+  assert_int_equal(b.session.seq, 1); /* its own outcome */
+  assert_int_equal(c.session.seq, 2);
+  assert_int_equal(c.now_ms, 1790000000000);
+}
+
+static void test_batches_grow_while_a_call_is_outstanding(void **state) {
+  (void)state;
+  connect_up();
+  struct beat first = beat_of("t", "first", 1000), others[3] = {beat_of("t", "a", 1), beat_of("t", "b", 1), beat_of("t", "c", 1)};
+  add(&first);
+  (void)batcher_after_pass(batcher);
+  for (size_t i = 0; i < LENGTH(others); i++) {
+    add(&others[i]);
+    (void)batcher_after_pass(batcher);
+  }
+  assert_int_equal(next_sent()->count, 1);
+  answer(STATUS_OK, RECORD_RENEWED);
+  assert_null(next_sent());
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(next_sent()->count, 3);
+  answer(STATUS_OK, RECORD_RENEWED);
+  for (size_t i = 0; i < LENGTH(others); i++) assert_int_equal(others[i].answers, 1);
+}
+
+static void test_the_last_heartbeat_of_a_device_counts_and_all_are_answered(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[4] = {beat_of("t", "a", 1000), beat_of("t", "b", 5), beat_of("t", "a", 2000), beat_of("t", "a", 3000)};
+  beats[0].entry.item.may_open = false;
+  beats[2].entry.item.want_detail = true;
+  beats[3].entry.item.may_open = false;
+  for (size_t i = 0; i < LENGTH(beats); i++) add(&beats[i]);
+  (void)batcher_after_pass(batcher);
+  const struct sent *sent = next_sent();
+  assert_int_equal(sent->count, 2);
+  assert_int_equal(sent->items[0].ttl_ms, 3000);
+  assert_true(sent->items[0].may_open && sent->items[0].want_detail);
+  answer(STATUS_OK, RECORD_OPENED);
+  for (size_t i = 0; i < LENGTH(beats); i++) assert_int_equal(beats[i].answers, 1);
+  assert_int_equal(beats[0].entry.item.ttl_ms, 3000); /* what is in force */
+  assert_int_equal(beats[1].entry.item.ttl_ms, 5);
+}
+
+/* SET a, then the others in turn: what is sent in the end */
+static void expect_merged(enum meta_action second, const char *second_meta, enum meta_action third, enum meta_action merged,
+                          const char *merged_meta) {
+  struct beat beats[3] = {beat_of("t", "a", 1), beat_of("t", "a", 1), beat_of("t", "a", 1)};
+  beats[0].entry.item.meta_action = META_SET;
+  beats[0].entry.item.meta = STR_LIT("{\"a\":1}");
+  beats[1].entry.item.meta_action = second;
+  beats[1].entry.item.meta = str_from(second_meta);
+  beats[2].entry.item.meta_action = third;
+  for (size_t i = 0; i < LENGTH(beats); i++) add(&beats[i]);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(next_sent()->count, 1);
+  assert_int_equal(next_sent()->items[0].meta_action, merged);
+  assert_true(str_equal(next_sent()->items[0].meta, str_from(merged_meta)));
+  answer(STATUS_OK, RECORD_RENEWED);
+}
+
+static void test_metadata_set_by_an_earlier_heartbeat_is_not_lost(void **state) {
+  (void)state;
+  connect_up();
+  expect_merged(META_KEEP, "", META_KEEP, META_SET, "{\"a\":1}");
+  expect_merged(META_SET, "{\"b\":2}", META_KEEP, META_SET, "{\"b\":2}");
+  expect_merged(META_REMOVE, "", META_KEEP, META_REMOVE, "");
+  expect_merged(META_SET, "{\"b\":2}", META_REMOVE, META_REMOVE, "");
+}
+
+/* ---- Many */
+
+enum { MANY = 1700 };
+static struct beat many[MANY];
+static char names[MANY][8];
+
+static void test_a_call_takes_no_more_than_its_limit(void **state) {
+  (void)state;
+  connect_up();
+  for (size_t i = 0; i < MANY; i++) {
+    snprintf(names[i], sizeof names[i], "d%zu", i % 1600);
+    many[i] = beat_of("t", names[i], 1000);
+    add(&many[i]);
+  }
+  size_t total = 0;
+  for (unsigned calls = 0; calls < 4; calls++) {
+    (void)batcher_after_pass(batcher);
+    assert_non_null(next_sent());
+    assert_true(next_sent()->count <= STORE_ITEMS_MAX);
+    for (size_t i = 0; i < next_sent()->count; i++)
+      for (size_t j = 0; j < i; j++) assert_false(str_equal(next_sent()->items[i].device, next_sent()->items[j].device));
+    total += next_sent()->count;
+    answer(STATUS_OK, RECORD_RENEWED);
+  }
+  assert_int_equal(total, MANY); /* repeats in another call than the first are no repeats there */
+  for (size_t i = 0; i < MANY; i++) assert_int_equal(many[i].answers, 1);
+}
+
+static void test_a_full_queue_takes_nothing(void **state) {
+  (void)state;
+  connect_up();
+  static struct beat beats[QUEUE_MAX + 1];
+  for (size_t i = 0; i <= QUEUE_MAX; i++) beats[i] = beat_of("t", "d", 1000);
+  for (size_t i = 0; i < QUEUE_MAX; i++) add(&beats[i]);
+  assert_int_equal(batcher_add(batcher, 1, &beats[QUEUE_MAX].entry), STATUS_FULL);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(next_sent()->count, 1);
+  answer(STATUS_OK, RECORD_RENEWED);
+  for (size_t i = 0; i < QUEUE_MAX; i++) assert_int_equal(beats[i].answers, 1);
+  assert_int_equal(beats[QUEUE_MAX].answers, 0);
+  add(&beats[QUEUE_MAX]);
+}
+
+/* ---- Failures */
+
+static void test_a_failed_call_is_told_to_all_in_it(void **state) {
+  (void)state;
+  connect_up();
+  struct beat a = beat_of("t", "a", 1000), b = beat_of("t", "b", 1000);
+  add(&a);
+  (void)batcher_after_pass(batcher);
+  add(&b);
+  answer(STATUS_INITIALISING, RECORD_RENEWED);
+  assert_int_equal(a.status, STATUS_INITIALISING);
+  assert_int_equal(b.answers, 0);
+  assert_false(batcher_is_hearing(batcher));
+  (void)batcher_after_pass(batcher);
+  answer(STATUS_OK, RECORD_RENEWED);
+  assert_int_equal(b.status, STATUS_OK);
+}
+
+static void test_without_a_connection_nothing_is_taken(void **state) {
+  (void)state;
+  connect_up();
+  struct beat a = beat_of("t", "a", 1000), b = beat_of("t", "b", 1000);
+  add(&a);
+  road.refuse = STATUS_UNAVAILABLE; /* lost between adding and sending */
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(a.answers, 1);
+  assert_int_equal(a.status, STATUS_UNAVAILABLE);
+  road.away[0] = true;
+  assert_int_equal(batcher_add(batcher, 0, &b.entry), STATUS_UNAVAILABLE);
+  assert_int_equal(b.answers, 0);
+}
+
+static void test_who_waited_too_long_is_dropped(void **state) {
+  (void)state;
+  connect_up();
+  struct beat sent = beat_of("t", "sent", 1000), late = beat_of("t", "late", 1000), young = beat_of("t", "young", 1000);
+  add(&sent);
+  (void)batcher_after_pass(batcher);
+  add(&late);
+  road.now_us += 600000;
+  add(&young);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(late.answers, 0);
+  road.now_us += 400001;
+  (void)batcher_after_pass(batcher); /* also while the call is still outstanding */
+  assert_int_equal(late.answers, 1);
+  assert_int_equal(late.status, STATUS_TIMEOUT);
+  assert_int_equal(sent.answers + young.answers, 0);
+  answer(STATUS_OK, RECORD_RENEWED);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(next_sent()->count, 1);
+  answer(STATUS_OK, RECORD_RENEWED);
+  assert_int_equal(young.status, STATUS_OK);
+}
+
+struct again {
+  struct beat beat;
+  unsigned left;
+};
+
+static void add_again(struct batcher_entry *entry, enum status status, const struct record_outcome *outcome, int64_t now_ms) {
+  struct again *again = (struct again *)entry;
+  beat_done(entry, status, outcome, now_ms);
+  if (again->left-- > 0) add(&again->beat);
+}
+
+static void test_an_answer_may_add_again(void **state) {
+  (void)state;
+  connect_up();
+  struct again again = {.beat = beat_of("t", "a", 1000), .left = 2};
+  again.beat.entry.done = add_again;
+  add(&again.beat);
+  for (unsigned i = 1; i <= 3; i++) {
+    (void)batcher_after_pass(batcher);
+    answer(STATUS_OK, RECORD_STALE);
+    assert_int_equal(again.beat.answers, i);
+  }
+  (void)batcher_after_pass(batcher);
+  assert_null(next_sent());
+}
+
+/* ---- Marks */
+
+static void test_marks_go_out_after_heartbeats_and_where_nothing_was_recorded(void **state) {
+  (void)state;
+  connect_up();
+  struct beat a = beat_of("t", "a", 1000);
+  add(&a);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.count, PARTITIONS + 1); /* the probes, and this */
+  answer(STATUS_OK, RECORD_RENEWED);
+  road.now_us += 23000;
+  (void)batcher_after_pass(batcher); /* the first real heartbeat was recorded, but it is not time yet */
+  assert_int_equal(road.count, PARTITIONS + 1);
+  road.now_us += 2000;
+  add(&a);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.count, PARTITIONS + 3);
+  assert_int_equal(road.sent[PARTITIONS + 1].partition, 0);
+  assert_int_equal(road.sent[PARTITIONS + 1].count, 1);
+  assert_int_equal(road.sent[PARTITIONS + 2].partition, 1);
+  assert_int_equal(road.sent[PARTITIONS + 2].count, 0);
+  answer(STATUS_OK, RECORD_RENEWED);
+  answer(STATUS_OK, RECORD_RENEWED);
+  int64_t wait_us = batcher_after_pass(batcher);
+  assert_true(wait_us > 0 && wait_us <= 25000);
+  road.now_us += wait_us;
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.count, PARTITIONS + 5);
+}
+
+static void test_no_second_mark_while_one_is_outstanding(void **state) {
+  (void)state;
+  connect_up();
+  struct beat a = beat_of("t", "a", 1000);
+  add(&a);
+  (void)batcher_after_pass(batcher);
+  answer(STATUS_OK, RECORD_RENEWED);
+  for (int i = 0; i < 10; i++) {
+    road.now_us += 25000;
+    (void)batcher_after_pass(batcher);
+  }
+  assert_int_equal(road.count - road.answered, PARTITIONS);
+}
+
+static void test_hearing_is_known_without_heartbeats(void **state) {
+  (void)state;
+  assert_false(batcher_is_hearing(batcher));
+  connect_up();
+  assert_true(batcher_is_hearing(batcher));
+  road.away[1] = true;
+  road.now_us += 100000;
+  (void)batcher_after_pass(batcher);
+  assert_false(batcher_is_hearing(batcher));
+}
+
+/* ---- The end */
+
+static unsigned unlistened;
+static void on_unlistened(void *context) {
+  (void)context;
+  unlistened++;
+}
+
+static void test_unlisten_waits_for_what_is_under_way(void **state) {
+  (void)state;
+  connect_up();
+  unlistened = 0;
+  struct beat a = beat_of("t", "a", 1000), b = beat_of("t", "b", 1000);
+  add(&a);
+  batcher_unlisten(batcher, on_unlistened, NULL);
+  assert_int_equal(batcher_add(batcher, 0, &b.entry), STATUS_UNAVAILABLE);
+  (void)batcher_after_pass(batcher);
+  while (next_sent() != NULL) {
+    assert_int_equal(unlistened, 0);
+    answer(STATUS_OK, RECORD_RENEWED);
+    (void)batcher_after_pass(batcher);
+  }
+  assert_int_equal(a.status, STATUS_OK);
+  assert_int_equal(unlistened, 1);
+  assert_int_equal(road.sent[road.count - 1].kind, UNLISTEN);
+  assert_int_equal(road.sent[road.count - 1].partition, 0); /* after the heartbeat, which made the mark anew */
+  road.now_us += 10000000;
+  (void)batcher_after_pass(batcher);
+  assert_null(next_sent()); /* no marks any more */
+  assert_int_equal(unlistened, 1);
+}
+
+static void test_unlisten_does_not_wait_for_who_is_away(void **state) {
+  (void)state;
+  unlistened = 0;
+  road.away[0] = road.away[1] = true;
+  batcher_unlisten(batcher, on_unlistened, NULL);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(unlistened, 1);
+}
+
+static void test_free_answers_what_waits_and_what_is_outstanding(void **state) {
+  (void)state;
+  connect_up();
+  struct beat outstanding = beat_of("t", "a", 1000), waiting = beat_of("t", "b", 1000);
+  add(&outstanding);
+  (void)batcher_after_pass(batcher);
+  add(&waiting);
+  batcher_free(batcher);
+  assert_int_equal(outstanding.status, STATUS_CLOSED);
+  assert_int_equal(waiting.status, STATUS_CLOSED);
+  assert_false(road.freed); /* a call may still come back */
+  answer(STATUS_OK, RECORD_RENEWED);
+  assert_int_equal(outstanding.answers, 1);
+  assert_true(road.freed);
+  batcher = NULL;
+}
+
+static int metrics_up(void **state) {
+  (void)state;
+  return metrics_init() == STATUS_OK ? 0 : -1;
+}
+
+static int metrics_down(void **state) {
+  (void)state;
+  metrics_free();
+  return 0;
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(test_what_came_in_a_pass_goes_out_in_one_call),
+      TEST(test_batches_grow_while_a_call_is_outstanding),
+      TEST(test_the_last_heartbeat_of_a_device_counts_and_all_are_answered),
+      TEST(test_metadata_set_by_an_earlier_heartbeat_is_not_lost),
+      TEST(test_a_call_takes_no_more_than_its_limit),
+      TEST(test_a_full_queue_takes_nothing),
+      TEST(test_a_failed_call_is_told_to_all_in_it),
+      TEST(test_without_a_connection_nothing_is_taken),
+      TEST(test_who_waited_too_long_is_dropped),
+      TEST(test_an_answer_may_add_again),
+      TEST(test_marks_go_out_after_heartbeats_and_where_nothing_was_recorded),
+      TEST(test_no_second_mark_while_one_is_outstanding),
+      TEST(test_hearing_is_known_without_heartbeats),
+      TEST(test_unlisten_waits_for_what_is_under_way),
+      TEST(test_unlisten_does_not_wait_for_who_is_away),
+      TEST(test_free_answers_what_waits_and_what_is_outstanding),
+  };
+  return cmocka_run_group_tests(tests, metrics_up, metrics_down);
+}
