@@ -28,6 +28,25 @@ static int print_help(void) {
   return status == STATUS_OK ? EXIT_SUCCESS : fail(EXIT_FAILURE, NULL);
 }
 
+/* What the README and tests take over. */
+static int print_docs(const char *what) {
+  struct buf text = {0};
+  enum status status = STATUS_OK;
+  if (strcmp(what, "options") == 0) {
+    status = config_markdown(&text);
+  } else if (strcmp(what, "metrics") == 0) {
+    status = metrics_markdown(&text);
+  } else if (strcmp(what, "failpoints") == 0) {
+    for (int id = 0; id < FAILPOINT_COUNT && status == STATUS_OK; id++) status = buf_printf(&text, "%s\n", failpoint_names()[id]);
+  } else {
+    fprintf(stderr, "presenced: --print-docs = %s: not allowed; allowed: options, metrics, failpoints\n", what);
+    return EXIT_USAGE;
+  }
+  if (status == STATUS_OK) fwrite(text.data, 1, text.len, stdout);
+  buf_free(&text);
+  return status == STATUS_OK ? EXIT_SUCCESS : fail(EXIT_FAILURE, NULL);
+}
+
 static int serve(const struct config *config) {
   struct app *app = NULL;
   char *error = NULL;
@@ -44,7 +63,8 @@ static int serve(const struct config *config) {
 
 int main(int argc, char **argv) {
   struct config config = {0};
-  struct config_command_line line = {.argc = argc, .argv = argv};
+  struct config_flag print = {.name = "print-docs", .takes_value = true};
+  struct config_command_line line = {.argc = argc, .argv = argv, .flags = &print, .flag_count = 1};
   char *error = NULL;
   int exit_code = EXIT_SUCCESS;
 
@@ -56,6 +76,8 @@ int main(int argc, char **argv) {
     exit_code = print_help();
   } else if (line.version) {
     printf("presenced %s\n", PRESENCE_VERSION);
+  } else if (print.given) {
+    exit_code = print_docs(print.value);
   } else if (line.argc > 1) {
     fprintf(stderr, "presenced: unexpected argument: %s (presenced --help lists the options)\n", line.argv[1]);
     exit_code = EXIT_USAGE;
