@@ -12,9 +12,10 @@
  *   SENDING    sending              idle_timeout has passed: the client does not read its answer
  *   IDLE       idle                 idle_timeout has passed; or the oldest one, where a new connection needs its place
  *
- * The library does not tell when the first byte of a later request comes; it only speaks up once a request line is whole. So each
- * idle connection is visited every `visit` interval, a few per tick: the kernel's count of bytes received (TCP_INFO) against the
- * bytes of the requests so far. The loop's thread only. */
+ * Two things the library does not tell: when the first byte of a later request comes (it speaks up once a request line is whole),
+ * and that a client has gone which sent its last bytes and its end in one go (it reads once per event, and there is no second
+ * event). So connections that are idle or receiving for a while are visited in rounds, a few per tick, and the kernel is asked
+ * (TCP_INFO): bytes received against the bytes of the requests so far; has the peer closed. The loop's thread only. */
 #ifndef PRESENCE_HTTP_CONNECTION_H
 #define PRESENCE_HTTP_CONNECTION_H
 
@@ -43,17 +44,18 @@ struct connection {
 
 struct connection_list {
   struct connection *head, *tail; /* head: longest in this state */
+  struct connection *visit_next;  /* NULL: the round is over */
+  int64_t round_started_us;
 };
 
 struct connections {
   struct loop *loop;
   struct connection_list lists[CONNECTION_STATE_COUNT];
-  struct connection *visit_next; /* in the idle list; NULL: the round is over */
-  int64_t round_started_us;
   struct loop_timer tick;
   int64_t request_timeout_us, idle_timeout_us, visit_us;
   size_t count, max;
-  bool closing; /* an orderly stop: nothing stays idle */
+  size_t cut_count; /* of count: cut, the library has not closed them yet */
+  bool closing;     /* an orderly stop: nothing stays idle */
 };
 
 void connections_init(struct connections *connections, struct loop *loop, int64_t request_timeout_ms, int64_t idle_timeout_ms,
@@ -61,15 +63,15 @@ void connections_init(struct connections *connections, struct loop *loop, int64_
 /* Stops the deadlines. */
 void connections_stop(struct connections *connections);
 
-/* Accepted: RECEIVING. NULL: no memory. Where it takes the last place, the connection idle the longest makes room. */
+/* Accepted: RECEIVING. NULL: no memory. */
 struct connection *connections_add(struct connections *connections, int fd, bool peer_is_local);
 void connections_remove(struct connections *connections, struct connection *connection); /* frees it */
 void connections_move(struct connections *connections, struct connection *connection, enum connection_state state);
 /* The request of this many bytes is whole. bytes 0: not known (chunked, TLS), the kernel is asked. */
 void connections_request_whole(struct connections *connections, struct connection *connection, uint64_t bytes);
 
-/* No connection stays idle from now on. */
-void connections_close_idle(struct connections *connections);
+/* No connection stays idle from now on, and nobody gets more than a second to send or to read. */
+void connections_close(struct connections *connections);
 /* Whatever they do. */
 void connections_cut_all(struct connections *connections);
 

@@ -9,8 +9,6 @@
 #include "server_state.h"
 
 enum {
-  /* Request line, headers and the library's own bookkeeping of a connection: over it 414 or 431. */
-  CONNECTION_MEMORY_BYTES = 8192,
   CONNECTION_MEMORY_INCREMENT = 1024,
   CLIENT_DISCIPLINE = 1, /* refuses what request smuggling needs, forgives what old clients do */
   ACCEPT_ROUNDS_MAX = 1000,
@@ -36,6 +34,14 @@ void server_count(struct http_server *server, enum route_id route, unsigned http
   metric_add(*series, 1);
 }
 
+/* Most of what the library says is about clients that went away. */
+static bool is_our_trouble(const char *format) {
+  static const char *const starts[] = {"Hit process", "Error allocating", "Error accepting", "Call to epoll"};
+  for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+    if (strncmp(format, starts[i], strlen(starts[i])) == 0) return true;
+  return false;
+}
+
 /* The library tells only its log what it refuses before a request is parsed. Neither arguments nor anything of the client's goes
  * into ours. */
 static void on_library_log(void *context, const char *format, va_list arguments) {
@@ -44,11 +50,11 @@ static void on_library_log(void *context, const char *format, va_list arguments)
     server_count(server, ROUTE_COUNT, va_arg(arguments, unsigned));
     return;
   }
-  bool ours =
-      strncmp(format, "Hit process", 11) == 0 || strncmp(format, "Failed", 6) == 0 || strncmp(format, "Error alloc", 11) == 0;
   int64_t suppressed = 0;
   if (!log_limit_pass(&server->library_log, loop_now_us(server->loop), LIBRARY_LOG_US, &suppressed)) return;
-  log_at(ours ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "http_library", LOG_STR("message", format), LOG_INT("suppressed", suppressed));
+  struct str message = {format, strcspn(format, "\n")};
+  log_at(is_our_trouble(format) ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "http_library", LOG_TEXT("message", message),
+         LOG_INT("suppressed", suppressed));
 }
 
 /* Path and query are decoded by us, after they are split. */
@@ -79,6 +85,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
     bool still_sends = connection->rejected_early || connection->state == CONNECTION_RECEIVING;
     if (still_sends && !connection->cut && !server->draining) linger_start(&server->lingering, server->loop, fd);
     connections_remove(&server->connections, connection);
+    server->place_freed = true;
   }
 }
 
@@ -157,10 +164,13 @@ out:
 }
 
 void http_server_run(struct http_server *server) {
-  if (MHD_get_timeout64s(server->daemon) == 0) (void)MHD_run(server->daemon);
+  if (!server->place_freed && MHD_get_timeout64s(server->daemon) != 0) return;
+  server->place_freed = false;
+  (void)MHD_run(server->daemon);
 }
 
 int64_t http_server_sleep_us(struct http_server *server) {
+  if (server->place_freed) return 0;
   int64_t wait_ms = MHD_get_timeout64s(server->daemon);
   return wait_ms < 0 ? -1 : wait_ms * 1000;
 }
@@ -177,7 +187,7 @@ void http_server_drain(struct http_server *server) {
   int listen_fd = MHD_quiesce_daemon(server->daemon);
   if (listen_fd >= 0) close(listen_fd);
   replies_close_connections(&server->replies);
-  connections_close_idle(&server->connections);
+  connections_close(&server->connections);
   linger_stop_all(&server->lingering);
 }
 

@@ -5,7 +5,11 @@
 #include "api.h"
 #include "server.h"
 
-enum { STATUS_SLOTS = 24 };
+enum {
+  /* Request line, headers and the library's bookkeeping of a connection: over it 414 or 431. */
+  CONNECTION_MEMORY_BYTES = 8192,
+  STATUS_SLOTS = 24,
+};
 
 struct http_server {
   struct http_server_options options;
@@ -13,6 +17,7 @@ struct http_server {
   struct MHD_Daemon *daemon;
   struct loop_watch watch; /* of the library's epoll descriptor */
   bool draining;
+  bool place_freed; /* a connection was closed: the library looks at its full listener again only when it is run */
 
   struct connections connections;
   struct linger_list lingering;
