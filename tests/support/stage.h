@@ -68,7 +68,7 @@ size_t stage_publish(struct stage *stage, size_t max);
     return 0;                                                                                                                    \
   }                                                                                                                              \
   int main(void) {                                                                                                               \
-    int failed = 0;                                                                                                              \
+    int failed = 0, ran = 0;                                                                                                     \
     struct CMUnitTest each[LENGTH(tests)];                                                                                       \
     for (size_t i = 0; i < LENGTH(tests); i++) {                                                                                 \
       each[i] = (tests)[i];                                                                                                      \
@@ -77,10 +77,12 @@ size_t stage_publish(struct stage *stage, size_t max);
     for (int dialect = 0; dialect < DIALECT_COUNT; dialect++) {                                                                  \
       if (!dialect_is_here((enum dialect)dialect)) continue;                                                                     \
       stage_open(&(stage), (enum dialect)dialect);                                                                               \
+      ran++;                                                                                                                     \
       failed += cmocka_run_group_tests_name(dialect_name((enum dialect)dialect), each, NULL, NULL);                              \
       stage_close(&(stage));                                                                                                     \
     }                                                                                                                            \
-    return failed;                                                                                                               \
+    if (ran == 0) print_error("[  FAILED  ] no Redis is here: run the set-up\n");                                                \
+    return ran > 0 ? failed : 1;                                                                                                 \
   }
 
 #endif
