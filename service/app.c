@@ -27,7 +27,7 @@
 #define RETRY_MS 50
 /* After SIGTERM, together under the five seconds that are promised. */
 #define API_STOP_MS 2500
-#define WORKER_STOP_MS 1500
+#define WORKER_STOP_MS 1800
 #define STOP_LIMIT_MS 4700
 
 struct app {

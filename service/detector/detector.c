@@ -206,6 +206,7 @@ enum status detector_tick(struct detector *detector, int64_t *sleep_us) {
       wait_ms = RETRY_MS;
     }
     if (wait_ms < shortest_ms) shortest_ms = wait_ms;
+    if (status == STATUS_CLOSED || status == STATUS_UNAVAILABLE) break; /* Redis is away: waiting for it once is enough */
   }
   observe_listeners(detector);
   *sleep_us = shortest_ms * 1000;

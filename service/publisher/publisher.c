@@ -11,7 +11,7 @@
 #include "redis_round.h"
 #include "store.h"
 
-#define CALL_TIMEOUT_MS 2000
+#define CALL_TIMEOUT_MS 1000
 #define IDLE_US 25000
 #define RETRY_US 100000
 #define WARN_INTERVAL_US 10000000
@@ -228,6 +228,7 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
       *sleep_us = 0;
     }
     if (status != STATUS_OK) worst = status;
+    if (status == STATUS_CLOSED || status == STATUS_UNAVAILABLE) break; /* a server is away: waiting for it once is enough */
   }
   metric_set(publisher->lag, (double)lag_ms / 1000.0);
   if (worst != STATUS_OK) *sleep_us = RETRY_US;

@@ -10,7 +10,7 @@
 #include "worker/adoption.h"
 #include "worker/share.h"
 
-#define CALL_TIMEOUT_MS 1000
+#define CALL_TIMEOUT_MS 500 /* well within a lease */
 
 struct coordinator {
   const struct redis_target *target;
@@ -174,6 +174,6 @@ void coordinator_finish(struct coordinator *coordinator) {
     coordinator->wishes[partition] = LEASE_GIVE_UP;
     partition_set_put(coordinator->held, partition, false);
   }
-  enum status status = send_wishes(coordinator);
+  enum status status = coordinator->redis_up ? send_wishes(coordinator) : STATUS_UNAVAILABLE;
   if (status != STATUS_OK) log_info("leases_left", LOG_STR("status", status_name(status)), LOG_STR("effect", "they run out"));
 }

@@ -9,7 +9,7 @@
 #include "store.h"
 #include "worker/online_gauge.h"
 
-#define CALL_TIMEOUT_MS 2000
+#define CALL_TIMEOUT_MS 1000
 #define TICK_US 1000000
 #define COUNT_INTERVAL_US 2000000
 #define OUTBOX_INTERVAL_US INT64_C(3600000000)

@@ -33,6 +33,7 @@ struct duty {
   struct worker *worker;
   pthread_t thread;
   bool running;                /* has a thread to join */
+  atomic_bool ended;           /* it has nothing more to do but to return */
   _Atomic int64_t complete_us; /* monotonic time of the last round that was STATUS_OK */
 };
 
@@ -133,13 +134,17 @@ static void *run_duty(void *context) {
     }
   }
   if (duty->kind->finish != NULL) duty->kind->finish(worker);
+  atomic_store(&duty->ended, true);
+  stopper_leave(&worker->stopper);
   return NULL;
 }
 
 enum status worker_start(struct worker *worker) {
   for (size_t i = 0; i < DUTY_COUNT; i++) {
     struct duty *duty = &worker->duties[i];
+    stopper_enter(&worker->stopper);
     if (pthread_create(&duty->thread, NULL, run_duty, duty) != 0) {
+      stopper_leave(&worker->stopper);
       log_error("thread_failed", LOG_STR("duty", duty->kind->name));
       return STATUS_IO;
     }
@@ -149,36 +154,31 @@ enum status worker_start(struct worker *worker) {
   return STATUS_OK;
 }
 
-static bool passed(const struct timespec *time) {
-  struct timespec now = stopper_deadline(0);
-  return now.tv_sec > time->tv_sec || (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
-}
-
 /* Again and again, since an interrupt that comes just before a statement is sent has no effect. */
-static bool join_until(struct worker *worker, struct duty *duty, const struct timespec *deadline) {
-  while (duty->running) {
-    struct timespec soon = stopper_deadline(INTERRUPT_INTERVAL_US);
+static bool wait_for_duties(struct worker *worker, int64_t limit_ms) {
+  int64_t deadline_us = clock_monotonic_us(worker->clock) + limit_ms * 1000;
+  do {
     coordinator_interrupt(worker->coordinator);
     publisher_interrupt(worker->publisher);
     maintenance_interrupt(worker->maintenance);
-    duty->running = pthread_clockjoin_np(duty->thread, NULL, CLOCK_MONOTONIC, &soon) != 0;
-    if (duty->running && passed(deadline)) return false;
-  }
-  return true;
+    if (stopper_wait_left(&worker->stopper, INTERRUPT_INTERVAL_US)) return true;
+  } while (clock_monotonic_us(worker->clock) < deadline_us);
+  return false;
 }
 
 enum status worker_stop(struct worker *worker, int64_t limit_ms) {
-  struct timespec deadline = stopper_deadline(limit_ms * 1000);
-  enum status status = STATUS_OK;
   stopper_stop(&worker->stopper);
+  bool all_ended = wait_for_duties(worker, limit_ms);
   for (size_t i = 0; i < DUTY_COUNT; i++) {
     struct duty *duty = &worker->duties[i];
-    if (!join_until(worker, duty, &deadline)) {
+    if (duty->running && atomic_load(&duty->ended)) {
+      pthread_join(duty->thread, NULL);
+      duty->running = false;
+    } else if (duty->running) {
       log_warn("thread_left", LOG_STR("duty", duty->kind->name), LOG_STR("reason", "still waiting for a server at the end"));
-      status = STATUS_TIMEOUT;
     }
   }
-  return status;
+  return all_ended ? STATUS_OK : STATUS_TIMEOUT;
 }
 
 void worker_health(const struct worker *worker, struct worker_health *health) {

@@ -57,6 +57,7 @@ static void test_stops_within_five_seconds_without_answers(void **state) {
   int64_t began_ms = wait_now_ms();
   assert_int_equal(presenced_stop(world->service), 0);
   assert_true(wait_now_ms() - began_ms < 5000);
+  assert_false(presenced_logged(world->service, "thread_left"));
   come_back(world);
   struct presenced *next = world_process(world, NULL, NULL);
   presenced_wait_ready(next);
@@ -74,6 +75,7 @@ static void test_stops_within_five_seconds_without_servers(void **state) {
   int64_t began_ms = wait_now_ms();
   assert_int_equal(presenced_stop(world->service), 0);
   assert_true(wait_now_ms() - began_ms < 5000);
+  assert_false(presenced_logged(world->service, "thread_left"));
   proxy_refuse(world->redis_proxy, false);
   proxy_refuse(world->postgres_proxy, false);
   world_process(world, NULL, NULL);
