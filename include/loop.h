@@ -20,7 +20,8 @@ struct loop_watch {
   void *context;
 };
 
-/* Embedded in its owner; one shot; re-arm inside the callback to repeat. */
+/* Embedded in its owner, who zeroes it and sets fire and context; one shot; re-arm inside the callback to repeat. An armed timer
+ * must be cancelled before its memory goes. */
 struct loop_timer {
   int64_t due_us; /* on the clock's monotonic time; meaningful while armed */
   void (*fire)(struct loop_timer *timer);

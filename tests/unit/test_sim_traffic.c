@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "loop.h"
+#include "support/alloc_fail.h"
 #include "support/timeshim.h"
 #include "tools/sim_fleet.h"
 #include "tools/sim_replay.h"
@@ -75,6 +76,7 @@ static void on_client(struct loop_watch *watch, uint32_t events) {
 static void on_connect(struct loop_watch *watch, uint32_t events) {
   (void)events;
   assert_true(client_count < CLIENTS_MAX);
+  alloc_fail_at(0); /* a failure is meant for the fleet */
   struct client *client = calloc(1, sizeof *client);
   assert_non_null(client);
   clients[client_count++] = client;
@@ -355,6 +357,55 @@ static void an_unreachable_clock_file_is_refused(void **state) {
   unlink(trace);
 }
 
+/* Failing allocations */
+
+static bool make_fleet(void *context) {
+  struct sim_fleet *fleet = NULL;
+  enum status status = sim_fleet_new(loop, context, &url, &target, &fleet);
+  assert_int_equal(fleet != NULL, status == STATUS_OK);
+  sim_fleet_free(fleet);
+  return status == STATUS_OK;
+}
+
+static bool make_replay(void *context) {
+  struct sim_replay *replay = NULL;
+  char *error = NULL;
+  enum status status = sim_replay_new(loop, context, &url, &target, &replay, &error);
+  assert_int_equal(replay != NULL, status == STATUS_OK);
+  assert_null(error);
+  sim_replay_free(replay);
+  return status == STATUS_OK;
+}
+
+static void creation_survives_failed_allocations(void **state) {
+  (void)state;
+  char trace[64];
+  struct sim_options fleet = fleet_options();
+  assert_true(alloc_fail_sweep(make_fleet, &fleet) > 10);
+  write_file(trace, "t,n\n10,a\n");
+  struct sim_options replay = replay_options(trace, "");
+  assert_true(alloc_fail_sweep(make_replay, &replay) > 5);
+  unlink(trace);
+}
+
+static const char *fail_an_allocation_each_time(int number, const char *request) {
+  (void)request;
+  if (number == 200) loop_stop(loop);
+  alloc_fail_at(1 + number % 3);
+  return NO_CONTENT;
+}
+
+/* What a connection or a request cannot allocate is tried again later. */
+static void a_fleet_goes_on_after_failed_allocations(void **state) {
+  (void)state;
+  struct sim_options options = fleet_options();
+  struct sim_summary summary;
+  answer_of = fail_an_allocation_each_time;
+  struct sim_stats stats = run_fleet(&options, &summary);
+  alloc_fail_at(0);
+  assert_true(stats.answers[204] > 100);
+}
+
 int main(void) {
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, start, stop)
   const struct CMUnitTest tests[] = {
@@ -367,6 +418,8 @@ int main(void) {
       SERVED(a_refusal_ends_the_replay),
       SERVED(a_damaged_trace_ends_the_replay),
       SERVED(an_unreachable_clock_file_is_refused),
+      SERVED(creation_survives_failed_allocations),
+      SERVED(a_fleet_goes_on_after_failed_allocations),
   };
   return cmocka_run_group_tests_name("sim_traffic", tests, NULL, NULL);
 }
