@@ -144,7 +144,8 @@ static size_t put_utf8(int32_t code, char *out) {
 static char plain_escape(char kind) {
   static const char kinds[] = "bfnrt", meanings[] = "\b\f\n\r\t";
   const char *found = strchr(kinds, kind);
-  return found == NULL ? kind : meanings[found - kinds];
+  if (found == NULL) return kind;
+  return meanings[found - kinds];
 }
 
 size_t json_scan_unescape(struct str text, char *out) {
@@ -174,7 +175,8 @@ bool json_scan_string_is(const struct json_scan_value *value, struct str plain) 
   if (!value->escaped) return str_equal(value->text, plain);
   char meaning[6 * 64]; /* an escape takes at most six bytes for one */
   if (value->text.len > sizeof meaning) return false;
-  return str_equal((struct str){meaning, json_scan_unescape(value->text, meaning)}, plain);
+  size_t len = json_scan_unescape(value->text, meaning);
+  return str_equal((struct str){meaning, len}, plain);
 }
 
 /* ---- Numbers */

@@ -56,7 +56,7 @@ struct batcher {
 
 static void find_series(struct batcher *batcher) {
   static const char *const labels[] = {
-#define RESULT(id, label) [RESULT_##id] = label,
+#define RESULT(id, label) [RESULT_##id] = (label),
 #include "results.def"
 #undef RESULT
   };

@@ -124,7 +124,7 @@ enum parse_error parse_heartbeat(struct str body, const struct parse_limits *lim
   bool is_object = json_scan_peek(&scan, &type) && type == JSON_SCAN_OBJECT;
   enum status status =
       is_object ? take_fields(&scan, false, limits, fields, verdict) : take_other(&scan, PARSE_NOT_OBJECT, verdict);
-  if (status == STATUS_OK && json_scan_end(&scan) != STATUS_OK) status = note_malformed(verdict, &scan);
+  if (status == STATUS_OK && json_scan_end(&scan) != STATUS_OK) (void)note_malformed(verdict, &scan);
   return verdict->error;
 }
 
