@@ -79,10 +79,10 @@ enum store_state {
 };
 struct store_device {
   enum store_state state;
+  enum transition_reason reason; /* OVER, CLOSED */
   struct session_id session;
   int64_t online_since_ms, last_seen_ms, ttl_ms;
   int64_t offline_at_ms; /* OVER, CLOSED */
-  enum transition_reason reason;
   struct str meta; /* len 0: none */
 };
 struct read_item {
