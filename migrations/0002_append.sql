@@ -50,7 +50,9 @@ BEGIN
     RETURNING recorded_at INTO batch_recorded_at;
 
   WITH entry AS (
-    SELECT e.*, ARRAY[session_ms, session_seq, CASE state WHEN 'online' THEN 0 ELSE 1 END] AS position
+    SELECT e.tenant COLLATE "C" AS tenant, e.device COLLATE "C" AS device, -- as the table has them: bytes, no language
+           session_ms, session_seq, state, reason, online_since_ms, ttl_ms, last_seen_ms, offline_at_ms, detected_at_ms, meta,
+           online_id, offline_id, ord, ARRAY[session_ms, session_seq, CASE state WHEN 'online' THEN 0 ELSE 1 END] AS position
     FROM unnest(tenants, devices, session_mss, session_seqs, states, reasons, online_since_mss, ttl_mss, last_seen_mss,
                 offline_at_mss, detected_at_mss, metas, online_ids, offline_ids) WITH ORDINALITY
          AS e (tenant, device, session_ms, session_seq, state, reason, online_since_ms, ttl_ms, last_seen_ms,
