@@ -60,7 +60,7 @@ static void test_the_last_of_a_device_wins(void **state) {
                "accepted 2");
   assert_int_equal(device_number(world, "d1", "ttl_ms"), 7000);
   world_drain(world);
-  assert_string_equal(history_of(&world->database, world->tenant, "d1"), "online");
+  expect_history(world, "d1", "online");
   assert_string_equal(history_payload(&world->database, world->tenant, "d1", 0, "meta"), "{\"last\": 1}");
   expect_batch(world, "[{\"device\":\"d1\",\"ttl_ms\":8000},{\"device\":\"d1\",\"ttl_ms\":0}]", "accepted 1; 1 d1");
   assert_int_equal(device_number(world, "d1", "ttl_ms"), 8000); /* of the valid ones */

@@ -6,11 +6,13 @@
 
 #include <string.h>
 
-static struct world *start_with_worker_apart(void **state) {
+/* The worker apart from the API, so that it can be killed. */
+static int start(void **state) {
   struct world *world = world_start(state, &(struct world_options){.dialect = world_dialect, .roles = "api"});
   world_process(world, "worker", NULL);
   presenced_wait_ready(world->service);
-  return world;
+  world->begun = 0;
+  return 0;
 }
 
 static int64_t field_end(struct world *world, const char *device) {
@@ -24,7 +26,7 @@ static int64_t field_end(struct world *world, const char *device) {
 }
 
 static void test_a_field_ends_at_the_deadline(void **state) {
-  struct world *world = start_with_worker_apart(state);
+  struct world *world = world_begin(state);
   beat(world, "d", 60000);
   assert_int_equal(field_end(world, "d"), device_number(world, "d", "deadline_ms"));
   beat(world, "d", 60000); /* renewed */
@@ -35,11 +37,11 @@ static void test_a_field_ends_at_the_deadline(void **state) {
   assert_int_equal(field_end(world, "d"), device_number(world, "d", "deadline_ms"));
   expect_status(world->client, 204, "POST", device_path(world, "d", "/disconnect"), NULL);
   assert_null(keyspace_live_key(&world->redis, world->tenant, "d"));
-  world_end(world);
+  world_check(world);
 }
 
 static void test_a_field_goes_without_any_worker(void **state) {
-  struct world *world = start_with_worker_apart(state);
+  struct world *world = world_begin(state);
   presenced_kill(&world->processes[1]);
   beat(world, "d", 300);
   const char *key = keyspace_live_key(&world->redis, world->tenant, "d");
@@ -49,11 +51,11 @@ static void test_a_field_goes_without_any_worker(void **state) {
   assert_string_equal(device_state(world, "d"), "offline");
   world_process(world, "worker", NULL);
   history_wait(&world->database, world->tenant, "d", "online offline(timeout)");
-  world_end(world);
+  world_check(world);
 }
 
 static void test_no_field_is_ever_without_an_end(void **state) {
-  struct world *world = start_with_worker_apart(state);
+  struct world *world = world_begin(state);
   int64_t start = wait_now_ms();
   for (int round = 0; wait_now_ms() - start < 1500; round++) {
     for (int i = 0; i < 8; i++) { /* opens, renews, changes the ttl, lets expire, disconnects */
@@ -65,17 +67,17 @@ static void test_no_field_is_ever_without_an_end(void **state) {
       keyspace_check(&world->redis);
     }
   }
-  world_end(world);
+  world_check(world);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_a_field_ends_at_the_deadline, world_teardown),
-      cmocka_unit_test_teardown(test_a_field_goes_without_any_worker, world_teardown),
-      cmocka_unit_test_teardown(test_no_field_is_ever_without_an_end, world_teardown),
+      cmocka_unit_test(test_a_field_ends_at_the_deadline),
+      cmocka_unit_test(test_a_field_goes_without_any_worker),
+      cmocka_unit_test(test_no_field_is_ever_without_an_end),
   };
   world_dialect = DIALECT_NATIVE;
-  int failures = cmocka_run_group_tests_name("native", tests, NULL, NULL);
+  int failures = cmocka_run_group_tests_name("native", tests, start, world_teardown);
   world_dialect = DIALECT_HPEXPIRE;
-  return failures + cmocka_run_group_tests_name("hpexpire", tests, NULL, NULL);
+  return failures + cmocka_run_group_tests_name("hpexpire", tests, start, world_teardown);
 }

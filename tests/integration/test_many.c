@@ -31,7 +31,7 @@ static void test_p3_50000_due_in_the_same_100_ms(void **state) {
   }
   print_message("%lld heartbeats answered meanwhile, the slowest in %lld ms\n", (long long)answered, (long long)slowest_ms);
   assert_true(slowest_ms < wait_limit_ms(1000));
-  assert_string_equal(history_of(&world->database, world->tenant, "stays"), "online");
+  expect_history(world, "stays", "online");
   assert_int_equal(fleet_with_history(world, "online offline(timeout)"), 50000);
   assert_int_equal(history_count(&world->database, "online"), 50001);
   assert_int_equal(history_count(&world->database, "offline"), 50000);

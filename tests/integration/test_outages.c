@@ -99,7 +99,7 @@ static void test_p5_redis_cannot_be_reached_for_a_while(void **state) {
   WAIT_UNTIL(readyz(world) == 200, 5000);
   assert_string_equal(device_state(world, "d"), "online");
   world_end(world);
-  assert_string_equal(history_of(&world->database, world->tenant, "d"), "online");
+  expect_history(world, "d", "online");
 }
 
 /* The connection stays open and nothing comes back: requests must not wait for ever. */
@@ -113,7 +113,7 @@ static void test_p8_redis_falls_silent(void **state) {
   proxy_blackhole(world->redis_proxy, false);
   WAIT_UNTIL(status_of_beat(world, "d") == 204, 10000);
   world_end(world);
-  assert_string_equal(history_of(&world->database, world->tenant, "d"), "online");
+  expect_history(world, "d", "online");
 }
 
 static void test_p3_postgres_is_away_for_a_while(void **state) {

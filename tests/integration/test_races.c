@@ -6,15 +6,16 @@
 
 #include <string.h>
 
-#define START_MS INT64_C(1790000000000)
 #define DEVICES 100
 
-static struct world *start_frozen(void **state) {
+/* The worker apart from the API, so that it can be paused. The clock only goes forward, from test to test. */
+static int start(void **state) {
   struct world *world =
-      world_start(state, &(struct world_options){.dialect = world_dialect, .clock_ms = START_MS, .roles = "api"});
+      world_start(state, &(struct world_options){.dialect = world_dialect, .clock_ms = 1790000000000, .roles = "api"});
   world_process(world, "worker", NULL);
   presenced_wait_ready(world->service);
-  return world;
+  world->begun = 0;
+  return 0;
 }
 
 static const char *name(int i) { return text_format("d%03d", i); }
@@ -25,32 +26,34 @@ static void let_the_detector_pass(struct world *world, const char *witness) {
 }
 
 static void test_p1_a_heartbeat_at_the_deadline_renews(void **state) {
-  struct world *world = start_frozen(state);
+  struct world *world = world_begin(state);
   for (int i = 0; i < DEVICES; i++) beat(world, name(i), 1000);
   beat(world, "witness", 999);
   world_move_clock(world, 1000); /* the last millisecond of all; the detector looks at them again and again */
   let_the_detector_pass(world, "witness");
   for (int i = 0; i < DEVICES; i++) beat(world, name(i), 1000);
   world_move_clock(world, 1000);
-  for (int i = 0; i < DEVICES; i++) assert_string_equal(history_of(&world->database, world->tenant, name(i)), "online");
-  world_end(world);
+  for (int i = 0; i < DEVICES; i++) expect_history(world, name(i), "online");
+  world_check(world);
 }
 
 /* Whether the detector or the heartbeat closes the old session: offline, then online, once each. */
 static void test_p2_a_heartbeat_beside_the_detector(void **state) {
-  struct world *world = start_frozen(state);
+  struct world *world = world_begin(state);
+  int64_t start_ms = world->clock_ms;
   for (int i = 0; i < DEVICES; i++) beat(world, name(i), 1000);
   world_move_clock(world, 1001);
   for (int i = DEVICES - 1; i >= 0; i--) beat(world, name(i), 60000);
   for (int i = 0; i < DEVICES; i++) history_wait(&world->database, world->tenant, name(i), "online offline(timeout) online");
   assert_string_equal(history_payload(&world->database, world->tenant, name(0), 1, "offline_at_ms"),
-                      text_format("%lld", (long long)START_MS + 1000));
-  world_end(world);
+                      text_format("%lld", (long long)start_ms + 1000));
+  world_check(world);
 }
 
 static void test_p3_a_return_that_no_worker_saw(void **state) {
-  struct world *world = start_frozen(state);
+  struct world *world = world_begin(state);
   struct presenced *worker = &world->processes[1];
+  int64_t start_ms = world->clock_ms;
   beat(world, "d", 1000);
   beat(world, "stays", 1000);
   history_wait(&world->database, world->tenant, "stays", "online");
@@ -63,12 +66,13 @@ static void test_p3_a_return_that_no_worker_saw(void **state) {
   history_wait(&world->database, world->tenant, "d", "online offline(timeout) online");
   history_wait(&world->database, world->tenant, "stays", "online offline(timeout)");
   assert_string_equal(history_payload(&world->database, world->tenant, "d", 2, "online_since_ms"),
-                      text_format("%lld", (long long)START_MS + 1001));
-  world_end(world);
+                      text_format("%lld", (long long)start_ms + 1001));
+  world_check(world);
 }
 
 static void test_p2_a_ttl_changed_near_the_deadline(void **state) {
-  struct world *world = start_frozen(state);
+  struct world *world = world_begin(state);
+  int64_t start_ms = world->clock_ms;
   beat(world, "grows", 1000);
   beat(world, "shrinks", 5000);
   world_move_clock(world, 1000);
@@ -76,30 +80,31 @@ static void test_p2_a_ttl_changed_near_the_deadline(void **state) {
   beat(world, "shrinks", 100);
   world_move_clock(world, 101);
   history_wait(&world->database, world->tenant, "shrinks", "online offline(timeout)");
-  assert_string_equal(history_of(&world->database, world->tenant, "grows"), "online");
+  expect_history(world, "grows", "online");
   world_move_clock(world, 4899); /* grows: its last millisecond */
   beat(world, "witness", 100);
   assert_string_equal(device_state(world, "grows"), "online");
   world_move_clock(world, 1);
   history_wait(&world->database, world->tenant, "grows", "online offline(timeout)");
   assert_string_equal(history_payload(&world->database, world->tenant, "grows", 1, "offline_at_ms"),
-                      text_format("%lld", (long long)START_MS + 6000));
+                      text_format("%lld", (long long)start_ms + 6000));
   assert_string_equal(history_payload(&world->database, world->tenant, "shrinks", 1, "offline_at_ms"),
-                      text_format("%lld", (long long)START_MS + 1100));
-  world_end(world);
+                      text_format("%lld", (long long)start_ms + 1100));
+  world_check(world);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_p1_a_heartbeat_at_the_deadline_renews, world_teardown),
-      cmocka_unit_test_teardown(test_p2_a_heartbeat_beside_the_detector, world_teardown),
-      cmocka_unit_test_teardown(test_p3_a_return_that_no_worker_saw, world_teardown),
-      cmocka_unit_test_teardown(test_p2_a_ttl_changed_near_the_deadline, world_teardown),
+      cmocka_unit_test(test_p1_a_heartbeat_at_the_deadline_renews),
+      cmocka_unit_test(test_p2_a_heartbeat_beside_the_detector),
+      cmocka_unit_test(test_p3_a_return_that_no_worker_saw),
+      cmocka_unit_test(test_p2_a_ttl_changed_near_the_deadline),
   };
   int failures = 0;
   for (int dialect = 0; dialect < DIALECT_COUNT; dialect++) {
     world_dialect = (enum dialect)dialect;
-    if (dialect_is_here(world_dialect)) failures += cmocka_run_group_tests_name(dialect_name(world_dialect), tests, NULL, NULL);
+    if (dialect_is_here(world_dialect))
+      failures += cmocka_run_group_tests_name(dialect_name(world_dialect), tests, start, world_teardown);
   }
   return failures;
 }

@@ -54,7 +54,7 @@ static void test_p3_an_answered_heartbeat_survives_redis(void **state) {
   }
   world_end(world);
   for (int round = 0; round < 5; round++)
-    assert_string_equal(history_of(&world->database, world->tenant, text_format("d%d", round)), "online");
+    expect_history(world, text_format("d%d", round), "online");
 }
 
 static void test_p5_the_service_restarts_again_and_again(void **state) {
@@ -66,7 +66,7 @@ static void test_p5_the_service_restarts_again_and_again(void **state) {
     restart_service(world);
     beat(world, "d", 3000);
   }
-  assert_string_equal(history_of(&world->database, world->tenant, "d"), "online");
+  expect_history(world, "d", "online");
   history_wait(&world->database, world->tenant, "silent", "online offline(timeout)"); /* restarts give nobody eternal life */
   world_end(world);
 }

@@ -77,7 +77,7 @@ static void test_renewals_keep_the_session(void **state) {
     wait_pause();
   }
   assert_string_equal(session_of(world, "d"), session);
-  assert_string_equal(history_of(&world->database, world->tenant, "d"), "online");
+  expect_history(world, "d", "online");
   world_check(world);
 }
 
@@ -93,7 +93,7 @@ static void test_p1_a_grown_ttl_counts_from_the_heartbeat_that_brought_it(void *
   beat(world, "witness", 1000);
   wait_for_end_of(world, "witness");
   assert_string_equal(device_state(world, "grows"), "online");
-  assert_string_equal(history_of(&world->database, world->tenant, "grows"), "online");
+  expect_history(world, "grows", "online");
   world_check(world);
 }
 
@@ -176,7 +176,7 @@ static void test_disconnect_where_nothing_is_open_changes_nothing(void **state) 
   history_wait(&world->database, world->tenant, "d", "online offline(disconnect)");
   expect_status(world->client, 204, "POST", path, NULL);
   world_check(world);
-  assert_string_equal(history_of(&world->database, world->tenant, "d"), "online offline(disconnect)");
+  expect_history(world, "d", "online offline(disconnect)");
 }
 
 static void test_disconnect_refuses_malformed_bodies(void **state) {
@@ -205,6 +205,7 @@ static void test_p7_the_same_id_in_two_tenants(void **state) {
   world_new_tenant(world, NULL);
   beat(world, "d", 150);
   wait_for_end_of(world, "d");
+  world_drain(world);
   assert_string_equal(history_of(&world->database, first, "d"), "online");
   world_check(world);
 }
@@ -220,6 +221,7 @@ static void test_p7_names_that_run_together(void **state) {
   assert_string_equal(device_state(world, "c"), "404");
   beat(world, "c", 150);
   wait_for_end_of(world, "c");
+  world_drain(world);
   assert_string_equal(history_of(&world->database, short_name, "b-c"), "online");
   world_check(world);
 }

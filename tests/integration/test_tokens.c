@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-static struct world *start(void **state) { return world_start(state, &(struct world_options){.proxies = true}); }
+static int start(void **state) {
+  world_start(state, &(struct world_options){.proxies = true})->begun = 0;
+  return 0;
+}
 
 static void use(struct world *world, const char *token) { world->client->token = token; }
 
@@ -20,7 +23,7 @@ static void expect_no_entry(struct world *world, int status, const char *token) 
 }
 
 static void test_no_or_unknown_token(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   expect_no_entry(world, 401, NULL);
   expect_no_entry(world, 401, "");
   expect_no_entry(world, 401, "nonsense");
@@ -34,11 +37,11 @@ static void test_no_or_unknown_token(void **state) {
   world->client->headers = text_format("Authorization: bearer %s\r\n", world->token); /* RFC 9110: the scheme in any case */
   expect_error(world->client, 404, NULL, "GET", device_path(world, "d", ""), NULL);
   world->client->headers = NULL;
-  world_end(world);
+  world_check(world);
 }
 
 static void test_p7_another_tenants_token(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   const char *first = world->tenant, *first_token = world->token;
   beat(world, "d", 60000);
   world_new_tenant(world, NULL);
@@ -50,22 +53,22 @@ static void test_p7_another_tenants_token(void **state) {
   expect_error(world->client, 403, NULL, "POST", device_path(world, "d", "/disconnect"), NULL);
   use(world, first_token);
   assert_string_equal(device_state(world, "d"), "online");
-  world_end(world);
+  world_check(world);
 }
 
 static void test_a_tenant_that_does_not_exist(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   expect_error(world->client, 403, NULL, "POST", "/v1/tenants/nobody/devices/d/heartbeat", NULL);
   expect_error(world->client, 403, NULL, "GET", "/v1/tenants/nobody/devices/d", NULL);
   expect_error(world->client, 403, NULL, "GET", "/v1/tenants/NOT%20A%20NAME/devices/d", NULL);
   use(world, world_token(world, NULL, NULL));
   expect_error(world->client, 404, NULL, "POST", "/v1/tenants/nobody/devices/d/heartbeat", NULL);
   expect_error(world->client, 404, NULL, "GET", "/v1/tenants/nobody/devices/d", NULL);
-  world_end(world);
+  world_check(world);
 }
 
 static void test_scopes(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   const char *heartbeat = device_path(world, "d", "/heartbeat"), *device = device_path(world, "d", "");
   expect_no_entry(world, 403, world_token(world, world->tenant, "read"));
   expect_no_entry(world, 403, world_token(world, world->tenant, "read,events"));
@@ -77,18 +80,18 @@ static void test_scopes(void **state) {
   use(world, world_token(world, NULL, NULL)); /* admin: every scope on every tenant */
   expect_status(world->client, 204, "POST", heartbeat, NULL);
   expect_status(world->client, 200, "GET", device, NULL);
-  world_end(world);
+  world_check(world);
 }
 
 static void test_a_token_made_a_moment_ago_works_at_once(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   for (int i = 0; i < 3; i++) {
     use(world, world_token(world, world->tenant, "device"));
     expect_status(world->client, 204, "POST", device_path(world, "d", "/heartbeat"), NULL);
   }
   world_new_tenant(world, NULL); /* the tenant as well */
   beat(world, "d", 60000);
-  world_end(world);
+  world_check(world);
 }
 
 static int status_of_heartbeat(struct world *world) {
@@ -96,7 +99,7 @@ static int status_of_heartbeat(struct world *world) {
 }
 
 static void test_a_revoked_token_stops_within_5_s(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   json_t *made = json_loads(
       world_control(world, "token", "create", "--tenant", world->tenant, "--scope", "device", "--json", NULL), 0, NULL);
   assert_non_null(made);
@@ -108,11 +111,11 @@ static void test_a_revoked_token_stops_within_5_s(void **state) {
   assert_int_equal(status_of_heartbeat(world), 204);
   world_control(world, "token", "revoke", id_text, NULL);
   WAIT_UNTIL(status_of_heartbeat(world) == 401, 5000);
-  world_end(world);
+  world_check(world);
 }
 
 static void test_a_token_expires(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   json_t *made = json_loads(world_control(world, "token", "create", "--tenant", world->tenant, "--scope", "device",
                                           "--expires-in-s", "1", "--json", NULL),
                             0, NULL);
@@ -121,11 +124,11 @@ static void test_a_token_expires(void **state) {
   use(world, text_format("%s", json_string_value(json_object_get(made, "secret"))));
   json_decref(made);
   WAIT_UNTIL(status_of_heartbeat(world) == 401, 5000);
-  world_end(world);
+  world_check(world);
 }
 
 static void test_known_tokens_outlive_postgres(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   const char *unseen = world_token(world, world->tenant, "device");
   assert_int_equal(status_of_heartbeat(world), 204);
   proxy_refuse(world->postgres_proxy, true);
@@ -145,11 +148,11 @@ static void test_known_tokens_outlive_postgres(void **state) {
   WAIT_UNTIL(status_of_heartbeat(world) == 204, 5000);
   use(world, "unknown-to-everybody");
   WAIT_UNTIL(status_of_heartbeat(world) == 401, 5000);
-  world_end(world);
+  world_check(world);
 }
 
 static void test_secrets_are_kept_nowhere(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   beat(world, "d", 60000);
   expect_no_entry(world, 401, "a-secret-that-is-refused");
   assert_int_equal(
@@ -161,29 +164,29 @@ static void test_secrets_are_kept_nowhere(void **state) {
   assert_false(presenced_logged(world->service, world->token));
   assert_false(presenced_logged(world->service, "a-secret-that-is-refused"));
   assert_null(strstr(world_control(world, "token", "list", "--json", NULL), world->token));
-  world_end(world);
+  world_check(world);
 }
 
 static void test_settings_are_in_force_within_5_s(void **state) {
-  struct world *world = start(state);
+  struct world *world = world_begin(state);
   beat(world, "d", 60000);
   world_control(world, "tenant", "set", world->tenant, "--default-ttl-ms", "45000", NULL);
   WAIT_UNTIL((beat(world, "d", 0), device_number(world, "d", "ttl_ms") == 45000), 5000);
-  world_end(world);
+  world_check(world);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_no_or_unknown_token, world_teardown),
-      cmocka_unit_test_teardown(test_p7_another_tenants_token, world_teardown),
-      cmocka_unit_test_teardown(test_a_tenant_that_does_not_exist, world_teardown),
-      cmocka_unit_test_teardown(test_scopes, world_teardown),
-      cmocka_unit_test_teardown(test_a_token_made_a_moment_ago_works_at_once, world_teardown),
-      cmocka_unit_test_teardown(test_a_revoked_token_stops_within_5_s, world_teardown),
-      cmocka_unit_test_teardown(test_a_token_expires, world_teardown),
-      cmocka_unit_test_teardown(test_known_tokens_outlive_postgres, world_teardown),
-      cmocka_unit_test_teardown(test_secrets_are_kept_nowhere, world_teardown),
-      cmocka_unit_test_teardown(test_settings_are_in_force_within_5_s, world_teardown),
+      cmocka_unit_test(test_no_or_unknown_token),
+      cmocka_unit_test(test_p7_another_tenants_token),
+      cmocka_unit_test(test_a_tenant_that_does_not_exist),
+      cmocka_unit_test(test_scopes),
+      cmocka_unit_test(test_a_token_made_a_moment_ago_works_at_once),
+      cmocka_unit_test(test_a_revoked_token_stops_within_5_s),
+      cmocka_unit_test(test_a_token_expires),
+      cmocka_unit_test(test_known_tokens_outlive_postgres),
+      cmocka_unit_test(test_secrets_are_kept_nowhere),
+      cmocka_unit_test(test_settings_are_in_force_within_5_s),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, start, world_teardown);
 }

@@ -213,6 +213,12 @@ int world_teardown(void **state) {
   return stopped ? 0 : -1;
 }
 
+void expect_history(struct world *world, const char *device, const char *wanted) {
+  world_drain(world);
+  const char *seen = history_of(&world->database, world->tenant, device);
+  if (strcmp(seen, wanted) != 0) fail_msg("the history of %s: '%s', wanted '%s'", device, seen, wanted);
+}
+
 static const char *percent_encode(const char *text) {
   char *encoded = malloc(strlen(text) * 3 + 1), *at = encoded;
   assert_non_null(encoded);

@@ -82,6 +82,9 @@ void world_check(struct world *world); /* drains and checks all rules; the worke
 void world_end(struct world *world);   /* checks, stops the processes in order (exit code 0), and says that the test passed */
 int world_teardown(void **state);      /* cmocka's, of a test or a group; shows the logs where a test did not reach its end */
 
+/* Once all is told, the history of the world's tenant's device must be exactly this: "online offline(timeout)". */
+void expect_history(struct world *world, const char *device, const char *wanted);
+
 /* "/v1/tenants/{the world's tenant}/devices/{device, percent-encoded}{rest}" */
 const char *device_path(const struct world *world, const char *device, const char *rest);
 const char *tenant_path(const struct world *world, const char *rest); /* "/v1/tenants/{tenant}{rest}" */
