@@ -49,6 +49,7 @@ static void test_p3_an_answered_heartbeat_survives_redis(void **state) {
     redis_server_kill(&world->redis); /* right after the answer */
     redis_server_restart(&world->redis);
     WAIT_UNTIL(client_call(world->client, "GET", device_path(world, device, ""), NULL)->status == 200, 15000);
+    presenced_wait_ready(world->service); /* the other partitions, too */
     assert_int_equal(device_number(world, device, "deadline_ms"), deadline);
     assert_string_not_equal(device_state(world, device), "offline");
   }
