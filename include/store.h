@@ -21,11 +21,11 @@ struct store_tenant {
 enum meta_action { META_KEEP, META_SET, META_REMOVE };
 struct record_item {
   struct store_tenant tenant;
-  uint32_t bucket;
   struct str device;
   int64_t ttl_ms;
-  enum meta_action meta_action;
   struct str meta;
+  enum meta_action meta_action;
+  uint32_t bucket;
   bool may_open;    /* false: a new session is not opened (limits); renewals go on */
   bool want_detail; /* answer session, start and metadata too */
 };

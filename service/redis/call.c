@@ -111,7 +111,6 @@ static void close_key(struct redis_call *call, size_t key_at, enum status append
     char digits[NUMBER_MAX];
     ptrdiff_t shift = put_digits(digits, len) - digits - 2;
     memmove(key + shift, key, len);
-    key += shift;
     end += shift;
   }
   char *at = call->bytes.data + key_at - LENGTH_ROOM;

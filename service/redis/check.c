@@ -90,6 +90,18 @@ static void check_encoding(struct wire *wire) {
   }
 }
 
+/* "8.0.2" */
+static bool parse_version(const char *text, int version[3]) {
+  for (int i = 0; i < 3; i++) {
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end == text || number < 0 || number > 9999 || (i < 2 && *end != '.')) return false;
+    version[i] = (int)number;
+    text = end + 1;
+  }
+  return true;
+}
+
 static bool version_less(const int a[3], const int b[3]) {
   for (int i = 0; i < 3; i++) {
     if (a[i] != b[i]) return a[i] < b[i];
@@ -104,7 +116,7 @@ static void check_version(struct wire *wire) {
   const char *valkey = strstr(reply->str, "valkey_version:"), *redis = strstr(reply->str, "redis_version:");
   const char *at = valkey ? valkey + strlen("valkey_version:") : redis ? redis + strlen("redis_version:") : NULL;
   int version[3];
-  if (!at || sscanf(at, "%d.%d.%d", &version[0], &version[1], &version[2]) != 3) goto out;
+  if (!at || !parse_version(at, version)) goto out;
   for (size_t i = 0; i < sizeof known_faults / sizeof known_faults[0]; i++) {
     if (known_faults[i].valkey != (valkey != NULL)) continue;
     if (version_less(version, known_faults[i].from) || !version_less(version, known_faults[i].fixed)) continue;

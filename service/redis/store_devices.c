@@ -80,7 +80,7 @@ static enum status decode_state(struct str word, enum store_state *state) {
 static enum status decode_device(const redisReply *item, struct store_device *device) {
   *device = (struct store_device){.state = STORE_NONE};
   if (item->type == REDIS_REPLY_INTEGER) return STATUS_OK;
-  struct str state, reason;
+  struct str state = STR_NONE, reason = STR_NONE;
   enum status status = store_str_at(item, 0, &state);
   if (!status) status = decode_state(state, &device->state);
   if (!status) status = store_id_at(item, 1, &device->session);

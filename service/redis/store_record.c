@@ -76,7 +76,7 @@ static enum status decode_code(char letter, enum record_code *code, bool *detail
 enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) {
   enum { HEAD = 4 };
-  struct str codes;
+  struct str codes = STR_NONE;
   if (!reply_is_ok(reply, HEAD)) return STATUS_PROTOCOL;
   enum status status = store_int_at(reply, 1, &head->now_ms);
   if (!status) status = store_int_at(reply, 2, &head->deaf_ms);

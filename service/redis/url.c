@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "hash.h"
 #include "target.h"
 
 enum { DEFAULT_PORT = 6379, DATABASE_MAX = 65535 };
@@ -17,13 +18,6 @@ static enum status invalid(char **error, const char *what) {
   return STATUS_INVALID;
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 /* A malloc'd, decoded copy. STATUS_INVALID: a broken percent code or a NUL. */
 static enum status decode(struct str text, char **out) {
   char *copy = malloc(text.len + 1), *at = copy;
@@ -31,9 +25,8 @@ static enum status decode(struct str text, char **out) {
   for (size_t i = 0; i < text.len; i++) {
     char c = text.data[i];
     if (c == '%') {
-      int high = i + 2 < text.len ? hex_digit(text.data[i + 1]) : -1;
-      int low = high >= 0 ? hex_digit(text.data[i + 2]) : -1;
-      c = low >= 0 ? (char)(high * 16 + low) : '\0';
+      bool whole = i + 2 < text.len && !hex_decode((struct str){text.data + i + 1, 2}, &c, 1);
+      if (!whole) c = '\0';
       i += 2;
     }
     if (c == '\0') {

@@ -31,7 +31,7 @@ struct bench {
   uint64_t random;
 };
 
-static void die(const char *what, const char *why) {
+static _Noreturn void die(const char *what, const char *why) {
   fprintf(stderr, "bench_scripts: %s: %s\n", what, why);
   exit(1);
 }
@@ -180,7 +180,6 @@ static enum config_redis_mode mode(const char *text) {
     if (strcmp(text, names[i]) == 0) return (enum config_redis_mode)i;
   }
   die(text, "not a mode");
-  return CONFIG_REDIS_AUTO;
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,112 @@
+/* Replies of the scripts, as Redis or something in its place may send them: no decoder crashes, and what one accepts lies within
+ * the reply. The first byte picks the decoder. */
+#include <stdlib.h>
+
+#include "redis/reply.h"
+#include "store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { ITEMS = 2, ENTRIES = 8 };
+
+static void check(bool holds) {
+  if (!holds) abort();
+}
+
+/* Reads every byte, so that the address sanitizer sees what is not there. */
+static void touch(struct str text) {
+  volatile char sum = 0;
+  for (size_t i = 0; i < text.len; i++) sum = (char)(sum ^ text.data[i]);
+}
+
+static void fuzz_record(const redisReply *reply) {
+  struct record_reply head;
+  struct record_outcome outcomes[ITEMS];
+  if (store_record_decode(reply, ITEMS, &head, outcomes)) return;
+  for (size_t i = 0; i < ITEMS; i++) {
+    check(outcomes[i].code <= RECORD_STALE);
+    touch(outcomes[i].meta);
+  }
+}
+
+static void fuzz_disconnect(const redisReply *reply) {
+  enum disconnect_code code;
+  struct session_id open;
+  if (!store_disconnect_decode(reply, &code, &open)) check(code <= DISCONNECT_STALE);
+}
+
+static void fuzz_read(const redisReply *reply) {
+  int64_t now_ms;
+  struct store_device devices[ITEMS];
+  if (store_read_decode(reply, ITEMS, &now_ms, devices)) return;
+  for (size_t i = 0; i < ITEMS; i++) {
+    check(devices[i].state <= STORE_CLOSED);
+    touch(devices[i].meta);
+  }
+}
+
+static void fuzz_expire(const redisReply *reply) {
+  struct expire_result result;
+  if (!store_expire_decode(reply, &result)) check(result.lags->elements == (size_t)result.closed);
+}
+
+static void fuzz_next(const redisReply *reply) {
+  struct next_result result;
+  if (!store_next_decode(reply, &result)) check(result.members->elements % 2 == 0);
+}
+
+static void fuzz_stream(const redisReply *reply) {
+  struct stream_head head;
+  struct stream_entry entries[ENTRIES];
+  size_t count = ENTRIES;
+  if (store_stream_decode(reply, &head, entries, &count)) return;
+  check(count <= ENTRIES);
+  for (size_t i = 0; i < count; i++) {
+    check(entries[i].fields != NULL);
+    if (entries[i].kind != STREAM_TRANSITION) continue;
+    check(tenant_id_valid(entries[i].transition.tenant) && device_id_valid(entries[i].transition.device));
+    touch(entries[i].transition.meta);
+  }
+}
+
+static void fuzz_lease(const redisReply *reply) {
+  struct lease_result result;
+  enum status status = store_lease_decode(reply, &result);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL);
+}
+
+static void fuzz_adopt(const redisReply *reply) {
+  struct adopt_result result;
+  enum status status = store_adopt_decode(reply, &result);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL);
+}
+
+static void fuzz_count(const redisReply *reply) {
+  int64_t count;
+  enum status status = store_count_decode(reply, &count);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL);
+}
+
+static void fuzz_counts(const redisReply *reply) {
+  const redisReply *pairs;
+  if (!store_counts_decode(reply, &pairs)) check(pairs->elements % 2 == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static void (*const decoders[])(const redisReply *reply) = {fuzz_record, fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,
+                                                              fuzz_stream, fuzz_lease,      fuzz_adopt, fuzz_count,  fuzz_counts};
+  enum { DECODERS = sizeof decoders / sizeof decoders[0] };
+  if (size == 0) return 0;
+  redisReader *reader = redisReaderCreate();
+  if (!reader) return 0;
+  reader->maxelements = 4096; /* else hiredis takes memory for what is only announced */
+  void *reply = NULL;
+  if (redisReaderFeed(reader, (const char *)data + 1, size - 1) == REDIS_OK && redisReaderGetReply(reader, &reply) == REDIS_OK &&
+      reply) {
+    (void)reply_verdict_status(reply_judge(reply));
+    decoders[(data[0] + DECODERS - '0' % DECODERS) % DECODERS](reply);
+  }
+  if (reply) freeReplyObject(reply);
+  redisReaderFree(reader);
+  return 0;
+}
