@@ -92,7 +92,7 @@ static enum cli_exit show(struct cli *cli, struct redis_side *side, const struct
   struct str device = str_from(cli->words[1]);
   enum device_verdict verdict = DEVICE_READ_AGAIN;
   struct device_row row = {0};
-  struct device_view view;
+  struct device_view view = {0};
   for (int attempt = 0; attempt < 2 && verdict == DEVICE_READ_AGAIN; attempt++) {
     struct store_device redis;
     enum status status = ask_redis(side, cli->config.outage_ms, tenant, device, &redis);

@@ -160,7 +160,7 @@ static enum status render_time(struct buf *out, struct str text) {
   if (text.len < sizeof digits && text.len > 0) memcpy(digits, text.data, text.len);
   long long ms = strtoll(digits, NULL, 10);
   long long part_ms = (ms % 1000 + 1000) % 1000;
-  time_t seconds = (time_t)((ms - part_ms) / 1000);
+  time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0)); /* rounded down, also before 1970 */
   struct tm utc;
   char date[40];
   if (gmtime_r(&seconds, &utc) == NULL || strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &utc) == 0) {

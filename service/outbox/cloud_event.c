@@ -5,7 +5,7 @@
 
 enum status rfc3339_append(struct buf *out, int64_t time_ms) {
   int64_t part_ms = (time_ms % 1000 + 1000) % 1000;
-  time_t seconds = (time_t)((time_ms - part_ms) / 1000);
+  time_t seconds = (time_t)(time_ms / 1000 - (time_ms % 1000 < 0)); /* rounded down, also before 1970 */
   struct tm utc;
   if (gmtime_r(&seconds, &utc) == NULL || utc.tm_year < -1900 || utc.tm_year > 8099) return STATUS_INVALID;
   return buf_printf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%03" PRId64 "Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,

@@ -229,6 +229,14 @@ static void events_of_a_tenant(void **state) {
   json_decref(online), json_decref(offline);
 }
 
+static bool file_has(const char *path, const char *text) {
+  size_t length;
+  char *whole = place_read(path, &length);
+  bool has = strstr(whole, text) != NULL;
+  free(whole);
+  return has;
+}
+
 /* Follows: what comes later is printed without another call. */
 static void a_tail_follows(void **state) {
   (void)state;
@@ -237,8 +245,7 @@ static void a_tail_follows(void **state) {
   const char *argv[] = {place_built("presencectl"), "events", "tail", shared->tenant, NULL};
   struct child tail = child_start(&(struct child_options){.argv = argv, .environment = world_environment(shared), .log = log});
   beat(shared, "late", 60000);
-  size_t length;
-  WAIT_UNTIL(strstr(place_read(log, &length), "presence.device.online  \"late\"") != NULL, 10000);
+  WAIT_UNTIL(file_has(log, "presence.device.online  \"late\""), 10000);
   child_kill(&tail);
 }
 

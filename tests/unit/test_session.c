@@ -88,7 +88,9 @@ static void buckets_go_round_over_the_partitions(void **state) {
   }
   assert_int_equal(placement_partition(STR_LIT("t42"), UINT32_MAX, 1), 0);
   uint32_t seen = 0; /* one-bucket tenants spread */
-  for (char name = 'a'; name <= 'z'; name++) seen |= UINT32_C(1) << placement_partition((struct str){&name, 1}, 0, 8);
+  for (const char *name = "abcdefghijklmnopqrstuvwxyz"; *name != '\0'; name++) {
+    seen |= UINT32_C(1) << placement_partition((struct str){name, 1}, 0, 8);
+  }
   assert_int_equal(seen, 0xFF);
 }
 
