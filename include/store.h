@@ -83,7 +83,7 @@ struct store_device {
   struct session_id session;
   int64_t online_since_ms, last_seen_ms, ttl_ms;
   int64_t offline_at_ms; /* OVER, CLOSED */
-  struct str meta; /* len 0: none */
+  struct str meta;       /* len 0: none */
 };
 struct read_item {
   uint32_t bucket;
