@@ -81,6 +81,7 @@ enum status batcher_new_on(const struct batcher_road *road, const struct batcher
     struct partition *partition = &batcher->partitions[i];
     partition->batcher = batcher;
     partition->number = i;
+    hearing_failed(&partition->hearing, batcher->now_us);
     for (size_t call = 0; call < CALLS_PER_PARTITION; call++) partition->calls[call].partition = partition;
   }
   find_series(batcher);
@@ -250,7 +251,7 @@ void batcher_answer(struct batcher_call *call, enum status status, const struct 
   else if (status == STATUS_OK)
     note_success(partition, call, head);
   else
-    hearing_failed(&partition->hearing);
+    hearing_failed(&partition->hearing, batcher->road.now_us(batcher->road.context));
   call->kind = CALL_FREE;
   call->entries = NULL;
   partition->outstanding--;
@@ -302,7 +303,7 @@ static int64_t keep_marks(struct batcher *batcher) {
     if (batcher->stopping && !partition->unlistened)
       unlisten(partition);
     else if (!is_ready(partition))
-      hearing_failed(&partition->hearing);
+      hearing_failed(&partition->hearing, batcher->now_us);
     else if (!batcher->stopping)
       mark_or_probe(partition, &wait_us);
     if (wait_us > 0 && wait_us < least_us) least_us = wait_us;

@@ -4,11 +4,14 @@ enum { MARK_EVERY_US = 25000, PROBE_EVERY_US = 100000 };
 
 void hearing_sent(struct hearing *hearing, int64_t now_us) { hearing->sent_us = now_us; }
 
-void hearing_failed(struct hearing *hearing) { hearing->answering = hearing->settled = false; }
-
 static void begin_settling(struct hearing *hearing, int64_t now_us) {
   hearing->settled = false;
-  hearing->back_us = now_us;
+  hearing->deaf_us = now_us;
+}
+
+void hearing_failed(struct hearing *hearing, int64_t now_us) {
+  hearing->answering = false;
+  begin_settling(hearing, now_us);
 }
 
 static bool was_deaf(const struct hearing *hearing, const struct hearing_rules *rules, int64_t now_us) {
@@ -16,7 +19,7 @@ static bool was_deaf(const struct hearing *hearing, const struct hearing_rules *
 }
 
 void hearing_succeeded(struct hearing *hearing, const struct hearing_rules *rules, bool heartbeats, int64_t now_us) {
-  if (!hearing->answering || was_deaf(hearing, rules, now_us)) begin_settling(hearing, now_us);
+  if (was_deaf(hearing, rules, now_us)) begin_settling(hearing, now_us);
   hearing->answering = true;
   hearing->success_us = now_us;
   if (heartbeats) hearing->settled = true;
@@ -37,7 +40,7 @@ enum hearing_wish hearing_next(struct hearing *hearing, const struct hearing_rul
   if (was_deaf(hearing, rules, now_us)) /* this loop itself stood still */
     begin_settling(hearing, now_us);
   if (!hearing->settled) {
-    if (heartbeat_us <= hearing->back_us && !is_due(hearing->back_us + rules->settle_us, now_us, wait_us)) return HEARING_WAIT;
+    if (heartbeat_us <= hearing->deaf_us && !is_due(hearing->deaf_us + rules->settle_us, now_us, wait_us)) return HEARING_WAIT;
     hearing->settled = true;
     hearing->success_us = now_us;
   }

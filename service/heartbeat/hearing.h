@@ -16,13 +16,13 @@ struct hearing_rules {
   int64_t outage_us, settle_us;
 };
 
-/* Zero-initialised: deaf, nothing was tried yet. Times are monotonic. */
+/* Times are monotonic. Begins with hearing_failed(): a start is the end of a deaf interval. */
 struct hearing {
   bool answering;     /* the last call succeeded */
   bool settled;       /* meaningful while answering */
-  int64_t back_us;    /* end of the last deaf interval; meaningful while answering and not settled */
+  int64_t deaf_us;    /* until then we were deaf, as far as we know */
   int64_t success_us; /* the last success; meaningful while answering */
-  int64_t sent_us;    /* the last call of any kind */
+  int64_t sent_us;    /* the last call of any kind; 0: none yet */
 };
 
 enum hearing_wish {
@@ -32,7 +32,7 @@ enum hearing_wish {
 };
 
 void hearing_sent(struct hearing *hearing, int64_t now_us);
-void hearing_failed(struct hearing *hearing);
+void hearing_failed(struct hearing *hearing, int64_t now_us);
 /* heartbeats: the call carried real ones. */
 void hearing_succeeded(struct hearing *hearing, const struct hearing_rules *rules, bool heartbeats, int64_t now_us);
 /* What to send to a partition where nothing is outstanding and nothing waits; *wait_us: until when to ask again.

@@ -66,11 +66,91 @@ static void test_a_place_depends_on_the_tenant_and_stays(void **state) {
   assert_int_equal(place.bucket, placement_bucket(STR_LIT("sensor-7"), 313));
 }
 
+/* ---- Redis and row together: larger session wins; a row that says online needs facts */
+
+static struct store_device redis_says(enum store_state redis_state, int64_t session_ms) {
+  return (struct store_device){.state = redis_state,
+                               .session = {.ms = session_ms},
+                               .online_since_ms = session_ms,
+                               .last_seen_ms = 5000,
+                               .ttl_ms = 1000,
+                               .offline_at_ms = 6000,
+                               .reason = REASON_DISCONNECT,
+                               .meta = STR_LIT("{\"from\":\"redis\"}")};
+}
+
+static struct device_row row_says(bool online, int64_t session_ms) {
+  return (struct device_row){.found = true,
+                             .online = online,
+                             .session = {.ms = session_ms},
+                             .online_since_ms = session_ms,
+                             .last_seen_ms = 7000,
+                             .ttl_ms = 1000,
+                             .offline_at_ms = online ? TIME_MS_LOST : 8000,
+                             .reason = online ? REASON_NONE : REASON_TIMEOUT};
+}
+
+static void judges(struct store_device redis, struct device_row row, bool second, enum device_verdict verdict,
+                   enum device_state shown, int64_t last_seen_ms) {
+  struct device_view view = {0};
+  assert_int_equal(device_judge(STR_LIT("d"), &redis, &row, second, &view), verdict);
+  if (verdict != DEVICE_KNOWN) return;
+  assert_int_equal(view.state, shown);
+  assert_int_equal(view.last_seen_ms, last_seen_ms);
+}
+
+static void test_what_redis_knows_needs_no_row(void **state) {
+  (void)state;
+  struct device_row none = {0};
+  for (int second = 0; second < 2; second++) {
+    judges(redis_says(STORE_ONLINE, 10), none, second, DEVICE_KNOWN, DEVICE_ONLINE, 5000);
+    judges(redis_says(STORE_UNKNOWN, 10), none, second, DEVICE_KNOWN, DEVICE_UNKNOWN, 5000);
+    judges(redis_says(STORE_OVER, 10), none, second, DEVICE_KNOWN, DEVICE_OFFLINE, 5000);
+    judges(redis_says(STORE_ONLINE, 10), row_says(false, 99), second, DEVICE_KNOWN, DEVICE_ONLINE, 5000);
+  }
+  struct store_device online = redis_says(STORE_ONLINE, 10), closed = redis_says(STORE_CLOSED, 10),
+                      nothing = {.state = STORE_NONE};
+  assert_false(device_needs_row(&online));
+  assert_true(device_needs_row(&closed) && device_needs_row(&nothing));
+}
+
+static void test_of_a_close_and_a_row_the_larger_session_wins(void **state) {
+  (void)state;
+  struct device_row none = {0};
+  judges(redis_says(STORE_CLOSED, 10), none, false, DEVICE_KNOWN, DEVICE_OFFLINE, 5000);
+  judges(redis_says(STORE_CLOSED, 10), row_says(true, 10), false, DEVICE_KNOWN, DEVICE_OFFLINE, 5000); /* not yet published */
+  judges(redis_says(STORE_CLOSED, 10), row_says(false, 10), false, DEVICE_KNOWN, DEVICE_OFFLINE, 5000);
+  judges(redis_says(STORE_CLOSED, 10), row_says(false, 9), false, DEVICE_KNOWN, DEVICE_OFFLINE, 5000);
+  judges(redis_says(STORE_CLOSED, 10), row_says(false, 11), false, DEVICE_KNOWN, DEVICE_OFFLINE, 7000);
+}
+
+static void test_a_row_that_says_online_without_facts(void **state) {
+  (void)state;
+  struct store_device nothing = {.state = STORE_NONE};
+  judges(nothing, row_says(true, 10), false, DEVICE_READ_AGAIN, DEVICE_UNKNOWN, 0);
+  judges(nothing, row_says(true, 10), true, DEVICE_KNOWN, DEVICE_UNKNOWN, 7000);
+  judges(redis_says(STORE_CLOSED, 10), row_says(true, 11), false, DEVICE_READ_AGAIN, DEVICE_UNKNOWN, 0);
+  judges(redis_says(STORE_CLOSED, 10), row_says(true, 11), true, DEVICE_KNOWN, DEVICE_UNKNOWN, 7000);
+  judges(redis_says(STORE_CLOSED, 11), row_says(true, 11), true, DEVICE_KNOWN, DEVICE_OFFLINE, 5000);
+}
+
+static void test_only_a_row_or_nothing(void **state) {
+  (void)state;
+  struct store_device nothing = {.state = STORE_NONE};
+  struct device_row none = {0};
+  judges(nothing, none, false, DEVICE_NEVER_SEEN, DEVICE_UNKNOWN, 0);
+  judges(nothing, row_says(false, 10), false, DEVICE_KNOWN, DEVICE_OFFLINE, 7000);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_times_that_were_lost_are_null),
       cmocka_unit_test(test_a_place_depends_on_the_tenant_and_stays),
+      cmocka_unit_test(test_what_redis_knows_needs_no_row),
+      cmocka_unit_test(test_of_a_close_and_a_row_the_larger_session_wins),
+      cmocka_unit_test(test_a_row_that_says_online_without_facts),
+      cmocka_unit_test(test_only_a_row_or_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

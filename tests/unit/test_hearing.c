@@ -11,6 +11,7 @@ static int set_up(void **state) {
   (void)state;
   hearing = (struct hearing){0};
   now_us = 1000000;
+  hearing_failed(&hearing, now_us);
   wait_us = heartbeat_us = 0;
   return 0;
 }
@@ -73,7 +74,7 @@ static void test_after_a_failure_it_probes_and_settles_anew(void **state) {
   call_succeeds(true);
   now_us += 25000;
   hearing_sent(&hearing, now_us);
-  hearing_failed(&hearing);
+  hearing_failed(&hearing, now_us);
   assert_int_equal(ask(), HEARING_WAIT);
   assert_int_equal(wait_us, 100000);
   now_us += 100000;
