@@ -491,6 +491,18 @@ static void test_free_answers_what_waits_and_what_is_outstanding(void **state) {
   batcher = NULL;
 }
 
+static void test_without_memory_there_is_none_and_the_road_is_freed(void **state) {
+  (void)state;
+  struct batcher *none = NULL;
+  struct batcher_road functions = {.context = &road, .partitions = PARTITIONS, .now_us = road_now_us, .free = road_free};
+  alloc_fail_at(1);
+  enum status status = batcher_new_on(&functions, &(struct batcher_options){0}, &none);
+  alloc_fail_at(0);
+  assert_int_equal(status, STATUS_NO_MEMORY);
+  assert_null(none);
+  assert_true(road.freed);
+}
+
 static int metrics_up(void **state) {
   (void)state;
   return metrics_init() == STATUS_OK ? 0 : -1;
@@ -521,6 +533,7 @@ int main(void) {
       TEST(test_unlisten_waits_for_what_is_under_way),
       TEST(test_unlisten_does_not_wait_for_who_is_away),
       TEST(test_free_answers_what_waits_and_what_is_outstanding),
+      TEST(test_without_memory_there_is_none_and_the_road_is_freed),
   };
   return cmocka_run_group_tests(tests, metrics_up, metrics_down);
 }

@@ -1,6 +1,7 @@
 /* How answers show a device. */
 #include "device.h"
 
+#include "support/alloc_fail.h"
 #include "support/test.h"
 
 static void shows(const struct device_view *view, struct str more, const char *expected) {
@@ -54,6 +55,19 @@ static void test_times_that_were_lost_are_null(void **state) {
         "{\"device\":\"d\",\"state\":\"offline\",\"session\":\"5-0\",\"online_since_ms\":5,\"last_seen_ms\":null,\"deadline_ms\":"
         "null,"
         "\"ttl_ms\":90000,\"meta\":null,\"offline_at_ms\":9,\"reason\":\"state_lost\"}");
+}
+
+static bool encode_once(void *context) {
+  struct buf out = {0};
+  enum status status = device_encode(&out, context, STR_LIT("\"transition\":true"));
+  buf_free(&out);
+  return status == STATUS_OK;
+}
+
+static void test_short_memory_is_told(void **state) {
+  (void)state;
+  struct device_view view = {.device = STR_LIT("d"), .state = DEVICE_OFFLINE, .reason = REASON_TIMEOUT};
+  assert_true(alloc_fail_sweep(encode_once, &view) > 0);
 }
 
 static void test_a_place_depends_on_the_tenant_and_stays(void **state) {
@@ -146,6 +160,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_times_that_were_lost_are_null),
+      cmocka_unit_test(test_short_memory_is_told),
       cmocka_unit_test(test_a_place_depends_on_the_tenant_and_stays),
       cmocka_unit_test(test_what_redis_knows_needs_no_row),
       cmocka_unit_test(test_of_a_close_and_a_row_the_larger_session_wins),

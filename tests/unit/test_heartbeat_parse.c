@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/alloc_fail.h"
 #include "support/test.h"
 
 static const struct parse_limits limits = {.default_ttl_ms = 90000, .min_ttl_ms = 1000, .max_ttl_ms = TTL_MAX_MS};
@@ -179,6 +180,19 @@ static void test_messages_name_the_field(void **state) {
   buf_free(&message);
 }
 
+static bool explain_once(void *context) {
+  struct buf message = {0};
+  enum status status = parse_error_message(&message, context, &limits);
+  buf_free(&message);
+  return status == STATUS_OK;
+}
+
+static void test_short_memory_is_told(void **state) {
+  (void)state;
+  refuses(PARSE_UNKNOWN_FIELD, text_format("{\"%0100d\":1}", 0));
+  assert_true(alloc_fail_sweep(explain_once, &verdict) > 0);
+}
+
 static void test_disconnect(void **state) {
   (void)state;
   bool has_session = true;
@@ -281,6 +295,7 @@ int main(void) {
       cmocka_unit_test(test_meta_size_counts_bytes_as_sent),
       cmocka_unit_test(test_the_whole_must_be_an_object_with_known_fields),
       cmocka_unit_test(test_messages_name_the_field),
+      cmocka_unit_test(test_short_memory_is_told),
       cmocka_unit_test(test_disconnect),
       cmocka_unit_test(test_status_bodies_of_real_devices),
   };
