@@ -8,12 +8,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static size_t lines_of(const char *text) {
-  size_t lines = 0;
-  for (; *text != '\0'; text++) lines += *text == '\n';
-  return lines;
-}
-
 static const char *last_line(const char *text) {
   const char *line = text;
   for (const char *at = text; *at != '\0'; at++) {
@@ -35,29 +29,10 @@ static void refuses(const char *const *environment, const char *const *arguments
 #define ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NOTHING ((const char *const[]){NULL})
 
-static void test_bad_usage_is_2(void **state) {
+static void test_a_stray_word_or_an_unknown_failure_point_is_2(void **state) {
   (void)state;
-  refuses(NOTHING, ARGUMENTS("--no-such-option"), 2, "no-such-option");
-  refuses(NOTHING, ARGUMENTS("--outage-ms", "soon"), 2, "outage-ms");
-  refuses(NOTHING, ARGUMENTS("--partitions", "0"), 2, "partitions");
-  refuses(NOTHING, ARGUMENTS("--listen", "nowhere"), 2, "listen");
   refuses(NOTHING, ARGUMENTS("serve"), 2, "serve");
-  refuses(NOTHING, ARGUMENTS("--config", "/no/such/file"), 2, "/no/such/file");
-  refuses(ARGUMENTS("PRESENCE_ROLES=king"), NOTHING, 2, "ROLES");
   refuses(ARGUMENTS("PRESENCE_FAILPOINT=no_such_place"), NOTHING, 2, "PRESENCE_FAILPOINT");
-}
-
-static void test_help_and_version(void **state) {
-  (void)state;
-  struct outcome help = run_program("presenced", NOTHING, ARGUMENTS("--help"));
-  assert_int_equal(help.code, 0);
-  assert_non_null(strstr(help.out, "--settle-ms"));
-  assert_non_null(strstr(help.out, "5000"));
-  assert_string_equal(help.err, "");
-  struct outcome version = run_program("presenced", NOTHING, ARGUMENTS("--version"));
-  assert_int_equal(version.code, 0);
-  assert_int_equal(strncmp(version.out, "presenced ", 10), 0);
-  assert_int_equal(lines_of(version.out), 1);
 }
 
 static void test_a_server_that_is_not_there_is_1_after_the_wait(void **state) {
@@ -99,15 +74,6 @@ static void test_an_evicting_redis_is_1(void **state) {
   world_end(world);
 }
 
-static void test_a_port_in_use_is_1(void **state) {
-  struct world *world = world_start(state, &(struct world_options){0});
-  const char *const environment[] = {text_format("PRESENCE_REDIS_URL=%s", world->redis.url),
-                                     text_format("PRESENCE_POSTGRES_URL=%s", world->database.url),
-                                     text_format("PRESENCE_LISTEN=%s", world->service->address), NULL};
-  refuses(environment, NOTHING, 1, world->service->address);
-  world_end(world);
-}
-
 static void test_sigterm_while_it_waits_for_a_server_ends_it(void **state) {
   (void)state;
   struct presenced process;
@@ -145,27 +111,15 @@ static void test_stops_in_order_in_mid_load(void **state) {
   world_end(world);
 }
 
-static void test_a_process_without_the_api_role_serves_no_heartbeats(void **state) {
-  struct world *world = world_start(state, &(struct world_options){.roles = "worker"});
-  expect_status(world->client, 404, "POST", device_path(world, "d", "/heartbeat"), "");
-  expect_status(world->client, 200, "GET", "/healthz", NULL);
-  expect_status(world->client, 200, "GET", "/readyz", NULL);
-  assert_true(metric(world, "presence_redis_up") == 1);
-  world_end(world);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bad_usage_is_2),
-      cmocka_unit_test(test_help_and_version),
+      cmocka_unit_test(test_a_stray_word_or_an_unknown_failure_point_is_2),
       cmocka_unit_test_teardown(test_a_server_that_is_not_there_is_1_after_the_wait, world_teardown),
       cmocka_unit_test_teardown(test_other_partitions_are_1, world_teardown),
       cmocka_unit_test_teardown(test_no_schema_is_1, world_teardown),
       cmocka_unit_test_teardown(test_an_evicting_redis_is_1, world_teardown),
-      cmocka_unit_test_teardown(test_a_port_in_use_is_1, world_teardown),
       cmocka_unit_test(test_sigterm_while_it_waits_for_a_server_ends_it),
       cmocka_unit_test_teardown(test_stops_in_order_in_mid_load, world_teardown),
-      cmocka_unit_test_teardown(test_a_process_without_the_api_role_serves_no_heartbeats, world_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,13 @@ static bool fell(const struct victim *victim) {
   return strcmp(victim->action, "pause") == 0 ? has_stopped(victim) : !child_is_running(&victim->process->child);
 }
 
+static bool is_ready(const struct presenced *process) {
+  struct client *client = client_open(process->address);
+  int status = client_call(client, "GET", "/readyz", NULL)->status;
+  client_close(client);
+  return status == 200;
+}
+
 /* Sessions that end by themselves, one that is ended, one that comes back. */
 static void live_a_little(struct world *world) {
   for (int i = 0; i < DEVICES; i++) beat(world, device(i), 300);
@@ -72,7 +79,7 @@ static void survives(void **state, const char *name, const char *action) {
   if (strcmp(name, "publisher_put_aside") == 0) put_broken_entries(world);
   struct presenced *api = world_process(world, "api", NULL);
   struct victim victim = {.process = world_spawn(world, "worker", environment), .name = name, .action = action};
-  WAIT_UNTIL(fell(&victim) || presenced_logged(victim.process, "redis_adopted"), 15000);
+  WAIT_UNTIL(is_ready(api) || fell(&victim), 15000);
   if (fell(&victim)) world_process(world, "worker", NULL);
   presenced_wait_ready(api);
   world->service = api;
