@@ -54,8 +54,7 @@ static void test_p3_an_answered_heartbeat_survives_redis(void **state) {
     assert_string_not_equal(device_state(world, device), "offline");
   }
   world_end(world);
-  for (int round = 0; round < 5; round++)
-    expect_history(world, text_format("d%d", round), "online");
+  for (int round = 0; round < 5; round++) expect_history(world, text_format("d%d", round), "online");
 }
 
 static void test_p5_the_service_restarts_again_and_again(void **state) {
