@@ -61,10 +61,11 @@ static enum cli_exit print_page(struct cli *cli, int64_t *after, int *rows) {
 static enum cli_exit find_start(struct cli *cli, int64_t *after) {
   const char *parameters[] = {cli->words[0]};
   PGresult *result;
-  enum cli_exit code = cli_query(cli,
-                                 "SELECT coalesce(min(seq) - 1, (SELECT dropped_seq FROM presence.outbox_horizon)) FROM"
-                                 " (SELECT seq FROM presence.outbox WHERE tenant = $1 ORDER BY seq DESC LIMIT 10) AS newest",
-                                 1, parameters, &result);
+  enum cli_exit code = cli_query(
+      cli,
+      "SELECT coalesce(min(seq) - 1, (SELECT dropped_seq FROM presence.outbox_horizon)) FROM"
+      " (SELECT seq FROM presence.outbox WHERE tenant BETWEEN $1 AND $1 ORDER BY tenant DESC, seq DESC LIMIT 10) AS newest",
+      1, parameters, &result);
   if (code == CLI_OK && str_to_int64(str_from(PQgetvalue(result, 0, 0)), after) != STATUS_OK)
     code = cli_fail("no place to begin");
   PQclear(result);

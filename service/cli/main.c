@@ -1,4 +1,5 @@
 /* presencectl: reads its words, finds the command in commands.def, runs it. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -97,6 +98,7 @@ static enum cli_exit run_command(struct cli *cli, int count, char **words) {
 }
 
 int main(int argc, char **argv) {
+  (void)signal(SIGPIPE, SIG_IGN); /* a server that goes away is an error to tell of, not the end */
   struct cli cli = {0};
   memcpy(cli.flags, flags_of_presencectl, sizeof cli.flags);
   struct config_command_line line = {.argc = argc, .argv = argv, .flags = cli.flags, .flag_count = CLI_FLAG_COUNT};
