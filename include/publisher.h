@@ -9,7 +9,6 @@
 #define PRESENCE_PUBLISHER_H
 
 #include "partition_set.h"
-#include "pg.h"
 #include "redis.h"
 
 struct publisher;
@@ -30,7 +29,5 @@ void publisher_free(struct publisher *publisher);
 enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) MUST_CHECK;
 /* Ends a statement under way, for a quick stop. Any thread. */
 void publisher_interrupt(struct publisher *publisher);
-/* As of the last use. Any thread. */
-bool publisher_postgres_is_up(const struct publisher *publisher);
 
 #endif

@@ -20,7 +20,7 @@ void worker_free(struct worker *worker);
 struct worker_health {
   int64_t detector_us, publisher_us;
   unsigned partitions_held;
-  bool postgres_up, redis_up;
+  bool redis_up;
 };
 void worker_health(const struct worker *worker, struct worker_health *health);
 

@@ -55,9 +55,9 @@ static int serve(const struct config *config) {
   enum status status = metrics_init();
   if (status == STATUS_OK) status = app_new(config, &app, &error);
   if (status == STATUS_OK) status = app_run(app, &error);
+  bool ended_early = app == NULL && status == STATUS_CLOSED; /* told to end while it was still waiting for a server */
   app_free(app);
   metrics_free();
-  bool ended_early = status == STATUS_CLOSED; /* told to end while it was still waiting for a server */
   return status == STATUS_OK || ended_early ? EXIT_SUCCESS : fail(EXIT_FAILURE, error);
 }
 

@@ -25,9 +25,9 @@ struct publisher {
   struct stream_entry *entries;    /* OUTBOX_APPEND_MAX */
   struct transition *transitions;  /* likewise */
   struct metric_series **backlogs; /* by partition */
-  struct metric_series *online, *timeout, *disconnect, *state_lost, *repeats, *rejected, *lag, *up;
-  struct log_limit postgres_limit, redis_limit;
-  _Atomic bool postgres_up;
+  struct metric_series *online, *timeout, *disconnect, *state_lost, *repeats, *rejected, *lag;
+  struct log_limit postgres_limit;
+  bool publishing; /* the last use of PostgreSQL worked */
 };
 
 static enum status metrics_find(struct publisher *publisher, uint32_t partitions) {
@@ -45,7 +45,6 @@ static enum status metrics_find(struct publisher *publisher, uint32_t partitions
   publisher->repeats = metrics_series(METRIC_OUTBOX_REPEATS);
   publisher->rejected = metrics_series(METRIC_REJECTED);
   publisher->lag = metrics_series(METRIC_PUBLISH_LAG);
-  publisher->up = metrics_series(METRIC_POSTGRES_UP);
   return STATUS_OK;
 }
 
@@ -90,16 +89,14 @@ void publisher_free(struct publisher *publisher) {
 
 void publisher_interrupt(struct publisher *publisher) { pg_client_interrupt(publisher->postgres); }
 
-bool publisher_postgres_is_up(const struct publisher *publisher) { return atomic_load(&publisher->postgres_up); }
-
+/* Says when publishing begins or is held up, not more. */
 static void postgres_was(struct publisher *publisher, enum status status) {
-  bool up = status == STATUS_OK;
-  bool was_up = atomic_exchange(&publisher->postgres_up, up);
-  metric_set(publisher->up, up);
-  if (up && !was_up) log_info("publishing", LOG_STR("postgres", "up"));
-  int64_t suppressed;
-  if (!up &&
-      log_limit_pass(&publisher->postgres_limit, clock_monotonic_us(publisher->options.clock), WARN_INTERVAL_US, &suppressed)) {
+  int64_t suppressed, now_us = clock_monotonic_us(publisher->options.clock);
+  bool was_publishing = publisher->publishing;
+  publisher->publishing = status == STATUS_OK;
+  if (publisher->publishing && !was_publishing) {
+    log_info("publishing", LOG_STR("to", "PostgreSQL"));
+  } else if (!publisher->publishing && log_limit_pass(&publisher->postgres_limit, now_us, WARN_INTERVAL_US, &suppressed)) {
     log_warn("append_failed", LOG_STR("status", status_name(status)), LOG_STR("error", pg_client_error(publisher->postgres)),
              LOG_STR("effect", "transitions wait in Redis"), LOG_INT("suppressed", suppressed));
   }

@@ -186,7 +186,6 @@ void worker_health(const struct worker *worker, struct worker_health *health) {
       .detector_us = atomic_load(&worker->duties[DETECTOR].complete_us),
       .publisher_us = atomic_load(&worker->duties[PUBLISHER].complete_us),
       .partitions_held = partition_set_size(&worker->held),
-      .postgres_up = publisher_postgres_is_up(worker->publisher),
       .redis_up = atomic_load(&worker->redis_up),
   };
 }
