@@ -7,10 +7,6 @@
 #include "log.h"
 #include "reply.h"
 
-#ifndef REDIS_REPLY_VERB /* hiredis below 1.0 (SYSTEM_LIBS=1 on an old distribution) never makes one */
-#define REDIS_REPLY_VERB 14
-#endif
-
 /* Releases, half-open: from <= version < fixed. Distributions patch without changing the number, so these are warnings. */
 static const struct {
   bool valkey;
@@ -111,8 +107,7 @@ static bool version_less(const int a[3], const int b[3]) {
 
 static void check_version(struct wire *wire) {
   redisReply *reply = redisCommand(wire->context, "INFO server");
-  if (!reply || (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS && reply->type != REDIS_REPLY_VERB))
-    goto out;
+  if (!reply || reply->type != REDIS_REPLY_STRING) goto out;
   const char *valkey = strstr(reply->str, "valkey_version:"), *redis = strstr(reply->str, "redis_version:");
   const char *at = valkey ? valkey + strlen("valkey_version:") : redis ? redis + strlen("redis_version:") : NULL;
   int version[3];

@@ -88,7 +88,7 @@ static enum status identify(struct wire *wire, struct buf *error) {
   }
   status = ask(wire, 2, (const char *[]){"INFO", "server"}, NULL, &reply, error);
   if (status) return status;
-  const char *at = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS ? strstr(reply->str, "run_id:") : NULL;
+  const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "run_id:") : NULL;
   size_t len = at ? strspn(at + 7, "0123456789abcdef") : 0;
   if (len == REDIS_RUN_ID_LEN) memcpy(wire->run_id, at + 7, len);
   freeReplyObject(reply);
