@@ -6,7 +6,9 @@
 #include "support/world.h"
 
 #include <ctype.h>
-#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,7 +63,7 @@ static void expect_end(int code, const char *word, const char *const *environmen
 
 static const char *option_variable(const char *name) {
   char *text = strdup(text_format("PRESENCE_%s", name));
-  for (char *at = text; *at != '\0'; at++) *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+  for (char *at = text; *at != '\0'; at++) *at = (char)(*at == '-' ? '_' : toupper((unsigned char)*at));
   const char *kept = text_format("%s", text);
   free(text);
   return kept;
@@ -246,6 +248,42 @@ static void test_it_listens_where_it_is_told(void **state) {
   assert_int_equal(presenced_stop(&process), 0);
 }
 
+/* An address of this machine that is not loopback; NULL: it has none. */
+static const char *outer_address(void) {
+  const char *found = NULL;
+  struct ifaddrs *all = NULL;
+  assert_int_equal(getifaddrs(&all), 0);
+  for (const struct ifaddrs *each = all; each != NULL && found == NULL; each = each->ifa_next) {
+    char host[NI_MAXHOST];
+    if (each->ifa_addr == NULL || each->ifa_addr->sa_family != AF_INET || (each->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (getnameinfo(each->ifa_addr, sizeof(struct sockaddr_in), host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
+      found = text_format("%s", host);
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+static void test_metrics_are_for_admins_where_others_can_reach_them(void **state) {
+  (void)state;
+  const char *host = outer_address();
+  if (host == NULL) {
+    print_message("skipped: this machine has no address but loopback\n");
+    skip();
+  }
+  struct presenced process = {0};
+  presenced_start(&process, with(text_format("PRESENCE_LISTEN=%s:0", host), NULL, NULL));
+  struct client *client = client_open(text_format("%s%s", host, strrchr(process.address, ':')));
+  expect_error(client, 401, NULL, "GET", "/metrics", NULL);
+  client->token = world->token;
+  expect_error(client, 403, NULL, "GET", "/metrics", NULL);
+  client->token = world_token(world, NULL, NULL);
+  assert_int_equal(client_call(client, "GET", "/metrics", NULL)->status, 200);
+  client->token = NULL;
+  expect_status(client, 200, "GET", "/healthz", NULL);
+  client_close(client);
+  assert_int_equal(presenced_stop(&process), 0);
+}
+
 static void test_a_worker_alone_serves_health_and_metrics_only(void **state) {
   (void)state;
   struct presenced process = {0};
@@ -320,6 +358,7 @@ int main(void) {
       cmocka_unit_test(test_a_port_in_use_ends_with_1),
       cmocka_unit_test(test_a_replica_ends_with_1),
       cmocka_unit_test(test_it_listens_where_it_is_told),
+      cmocka_unit_test(test_metrics_are_for_admins_where_others_can_reach_them),
       cmocka_unit_test(test_a_worker_alone_serves_health_and_metrics_only),
       cmocka_unit_test(test_sigterm_with_idle_and_busy_connections),
       cmocka_unit_test(test_sigterm_drains_first_where_told),

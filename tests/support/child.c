@@ -12,8 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* Options of the service and of libpq stay outside; the set-up's place and the sanitizers' options go through. */
 static bool is_handed_on(const char *variable) {
   return strncmp(variable, "PRESENCE_", 9) != 0 && strncmp(variable, "PG", 2) != 0;

@@ -221,7 +221,8 @@ const struct response *client_read_or_end(struct client *client) {
   while (client->length == 0 || (end = memmem(client->data, client->length, "\r\n\r\n", 4)) == NULL)
     if (!receive(client, deadline_ms)) return NULL;
   take(client, &response->headers, (size_t)(end - client->data) + 4);
-  if (sscanf(response->headers, "HTTP/1.1 %d", &response->status) != 1) fail_msg("no HTTP answer: %s", response->headers);
+  if (strncmp(response->headers, "HTTP/1.1 ", 9) != 0) fail_msg("no HTTP answer: %s", response->headers);
+  response->status = (int)strtol(response->headers + 9, NULL, 10);
   if (!read_body(client, deadline_ms)) return NULL;
   const char *connection = response_header(response, "Connection");
   response->close = connection != NULL && strcasecmp(connection, "close") == 0;

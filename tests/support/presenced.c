@@ -93,13 +93,6 @@ bool presenced_logged(const struct presenced *process, const char *text) {
   return found;
 }
 
-static const char *read_text(const char *path) {
-  char *data = place_read(path, NULL);
-  const char *kept = text_format("%s", data);
-  free(data);
-  return kept;
-}
-
 struct outcome run_program(const char *program, const char *const *environment, const char *const *arguments) {
   const char *argv[32] = {place_built(program)};
   for (size_t i = 0; arguments[i] != NULL; i++) {
@@ -109,5 +102,5 @@ struct outcome run_program(const char *program, const char *const *environment, 
   const char *out = scratch_path("out"), *err = scratch_path("err");
   struct child child = child_start(&(struct child_options){.argv = argv, .environment = environment, .log = err, .out = out});
   int code = child_wait(&child, 30000);
-  return (struct outcome){.code = code, .out = read_text(out), .err = read_text(err)};
+  return (struct outcome){.code = code, .out = place_text(out), .err = place_text(err)};
 }

@@ -156,3 +156,10 @@ char *place_read(const char *path, size_t *length) {
   if (length != NULL) *length = used;
   return data;
 }
+
+const char *place_text(const char *path) {
+  char *data = place_read(path, NULL);
+  const char *kept = text_format("%s", data);
+  free(data);
+  return kept;
+}

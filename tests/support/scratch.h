@@ -14,5 +14,6 @@ const char *place_built(const char *name);          /* a built program of the sa
 const char *place_server(const char *name);         /* a server's program of the set-up: "redis8-server"; NULL: there is none */
 const char *place_shared(const char *name);         /* a file of the shared test data; NULL: there is none */
 char *place_read(const char *path, size_t *length); /* a whole file, malloc'd, with a closing NUL; fails the test */
+const char *place_text(const char *path);           /* the same, kept as long as the program runs */
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "support/trace.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,12 +76,12 @@ char *trace_history(const struct trace *trace, unsigned node, int64_t timeout_ms
     if (trace->messages[i].node != node) continue;
     int64_t at_ms = trace->messages[i].at_ms;
     if (last_ms == 0)
-      fprintf(out, "%lld-", (long long)at_ms);
+      fprintf(out, "%" PRId64 "-", at_ms);
     else if (at_ms - last_ms > timeout_ms)
-      fprintf(out, "%lld %lld-", (long long)(last_ms + timeout_ms), (long long)at_ms);
+      fprintf(out, "%" PRId64 " %" PRId64 "-", last_ms + timeout_ms, at_ms);
     last_ms = at_ms;
   }
-  if (last_ms != 0) fprintf(out, "%lld", (long long)(last_ms + timeout_ms));
+  if (last_ms != 0) fprintf(out, "%" PRId64, last_ms + timeout_ms);
   fclose(out);
   return text;
 }
