@@ -4,6 +4,7 @@
 #ifndef PRESENCE_DIRECTORY_H
 #define PRESENCE_DIRECTORY_H
 
+#include "hash.h"
 #include "loop.h"
 #include "str.h"
 
@@ -19,6 +20,14 @@ struct tenant {
   int64_t heartbeats_per_second; /* 0 = unlimited */
   int64_t known_devices;         /* rows in presence.device when last looked; for the soft device limit */
   bool deleting;                 /* being deleted: nothing is accepted */
+};
+
+struct token {
+  uint8_t sha256[HASH_SHA256_BYTES]; /* of its secret */
+  struct str tenant_id;              /* empty for an admin token */
+  unsigned scopes;                   /* bits of enum token_scope */
+  int64_t expires_ms;                /* by PostgreSQL's clock; INT64_MAX: never */
+  bool revoked;
 };
 
 struct directory;
@@ -40,11 +49,11 @@ bool directory_is_up(const struct directory *directory);
 
 const struct tenant *directory_tenant(const struct directory_snapshot *snapshot, struct str tenant); /* NULL: unknown */
 
-/* STATUS_OK: the token is known, not revoked, not expired by PostgreSQL's clock (now_us = the clock's monotonic time);
- * *scopes and *tenant_id (empty for an admin token) tell what it may do. STATUS_NOT_FOUND: unknown in this snapshot.
- * STATUS_REFUSED: revoked or expired. The secret is hashed; hashes are compared in constant time. */
-enum status directory_token(const struct directory_snapshot *snapshot, struct str secret, int64_t now_us, unsigned *scopes,
-                            struct str *tenant_id) MUST_CHECK;
+/* The token with this secret; NULL: unknown in this snapshot. The secret is hashed; hashes are compared in constant time.
+ * STATUS_NO_MEMORY is the only failure. */
+enum status directory_token(const struct directory_snapshot *snapshot, struct str secret, const struct token **token) MUST_CHECK;
+/* Neither revoked nor expired by PostgreSQL's clock; now_us = the clock's monotonic time. */
+bool directory_token_is_valid(const struct directory_snapshot *snapshot, const struct token *token, int64_t now_us);
 
 /* Asks for a refresh that begins after this call, for a token or tenant not in the snapshot (made a moment ago). done() runs once
  * on the loop's thread; waiter is embedded in its owner. refreshed = false: PostgreSQL could not be asked. */

@@ -176,17 +176,16 @@ const struct tenant *directory_tenant(const struct directory_snapshot *snapshot,
   return find_tenant(snapshot, tenant, &slot);
 }
 
-enum status directory_token(const struct directory_snapshot *snapshot, struct str secret, int64_t now_us, unsigned *scopes,
-                            struct str *tenant_id) {
+enum status directory_token(const struct directory_snapshot *snapshot, struct str secret, const struct token **token) {
   uint8_t sha256[HASH_SHA256_BYTES];
-  enum status status = hash_sha256(secret, sha256);
-  if (status != STATUS_OK) return status;
   size_t slot = 0;
-  const struct token *token = find_token(snapshot, sha256, &slot);
-  if (token == NULL) return STATUS_NOT_FOUND;
+  *token = NULL;
+  enum status status = hash_sha256(secret, sha256);
+  if (status == STATUS_OK) *token = find_token(snapshot, sha256, &slot);
+  return status;
+}
+
+bool directory_token_is_valid(const struct directory_snapshot *snapshot, const struct token *token, int64_t now_us) {
   int64_t now_ms = now_us / 1000 + atomic_load_explicit(&snapshot->clock_offset_ms, memory_order_relaxed);
-  if (token->revoked || now_ms >= token->expires_ms) return STATUS_REFUSED;
-  *scopes = token->scopes;
-  *tenant_id = token->tenant_id;
-  return STATUS_OK;
+  return !token->revoked && now_ms < token->expires_ms;
 }

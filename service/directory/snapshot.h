@@ -4,15 +4,6 @@
 #define PRESENCE_DIRECTORY_SNAPSHOT_H
 
 #include "directory.h"
-#include "hash.h"
-
-struct token {
-  uint8_t sha256[HASH_SHA256_BYTES];
-  struct str tenant_id; /* empty for an admin token */
-  unsigned scopes;      /* bits of enum token_scope */
-  int64_t expires_ms;   /* by PostgreSQL's clock; INT64_MAX: never */
-  bool revoked;
-};
 
 /* One reference, the caller's. */
 enum status snapshot_new(int64_t version, struct directory_snapshot **snapshot) MUST_CHECK;

@@ -13,25 +13,41 @@ bool auth_bearer(struct str header, struct str *secret) {
   return end > at && end - at <= AUTH_SECRET_MAX && memchr(secret->data, ' ', secret->len) == NULL;
 }
 
-static enum auth_verdict token_verdict(enum status status) {
-  if (status == STATUS_OK) return AUTH_ALLOWED;
-  return status == STATUS_NOT_FOUND ? AUTH_UNKNOWN_TOKEN : AUTH_NO_TOKEN;
+static bool memo_fits(const struct auth_memo *memo, uint64_t serial, struct str authorization) {
+  return memo->serial == serial && memo->len == authorization.len &&
+         hash_equal_ct(memo->header, authorization.data, authorization.len);
 }
 
-enum auth_verdict auth_decide(const struct directory_snapshot *snapshot, struct str authorization, int64_t now_us,
-                              unsigned scopes, const struct str *tenant_id, struct auth_result *result) {
-  *result = (struct auth_result){0};
-  struct str secret;
-  if (!auth_bearer(authorization, &secret)) return AUTH_NO_TOKEN;
-  struct str own_tenant = STR_NONE;
-  enum auth_verdict verdict = token_verdict(directory_token(snapshot, secret, now_us, &result->scopes, &own_tenant));
-  if (verdict != AUTH_ALLOWED) return verdict;
+static void memo_set(struct auth_memo *memo, uint64_t serial, struct str authorization, const struct token *token) {
+  memo->serial = 0;
+  if (authorization.len > sizeof memo->header) return;
+  memcpy(memo->header, authorization.data, authorization.len);
+  memo->len = authorization.len;
+  memo->token = token;
+  memo->serial = serial;
+}
 
-  bool admin = (result->scopes & SCOPE_ADMIN) != 0;
-  if (tenant_id != NULL) {
-    if (!admin && !str_equal(*tenant_id, own_tenant)) return AUTH_FORBIDDEN;
-    result->tenant = directory_tenant(snapshot, *tenant_id);
-    if (result->tenant == NULL || result->tenant->deleting) return admin ? AUTH_UNKNOWN_TENANT : AUTH_FORBIDDEN;
+enum auth_verdict auth_token(const struct directory_snapshot *snapshot, uint64_t serial, struct str authorization,
+                             struct auth_memo *memo, int64_t now_us, const struct token **token) {
+  struct str secret;
+  if (memo_fits(memo, serial, authorization)) {
+    *token = memo->token;
+  } else {
+    if (!auth_bearer(authorization, &secret) || directory_token(snapshot, secret, token) != STATUS_OK) return AUTH_NO_TOKEN;
+    if (*token == NULL) return AUTH_UNKNOWN_TOKEN;
+    memo_set(memo, serial, authorization, *token);
   }
-  return admin || (result->scopes & scopes) == scopes ? AUTH_ALLOWED : AUTH_NO_SCOPE;
+  return directory_token_is_valid(snapshot, *token, now_us) ? AUTH_ALLOWED : AUTH_NO_TOKEN;
+}
+
+enum auth_verdict auth_decide(const struct directory_snapshot *snapshot, const struct token *token, unsigned scopes,
+                              const struct str *tenant_id, const struct tenant **tenant) {
+  bool admin = (token->scopes & SCOPE_ADMIN) != 0;
+  *tenant = NULL;
+  if (tenant_id != NULL) {
+    if (!admin && !str_equal(*tenant_id, token->tenant_id)) return AUTH_FORBIDDEN;
+    *tenant = directory_tenant(snapshot, *tenant_id);
+    if (*tenant == NULL || (*tenant)->deleting) return admin ? AUTH_UNKNOWN_TENANT : AUTH_FORBIDDEN;
+  }
+  return admin || (token->scopes & scopes) == scopes ? AUTH_ALLOWED : AUTH_NO_SCOPE;
 }

@@ -1,11 +1,11 @@
-/* auth.h: who may call a route. Pure decisions on a directory snapshot; secrets are neither kept nor logged.
+/* auth.h: who may call a route. Decisions on a directory snapshot; secrets are not logged.
  * Format: RFC 6750 section 2.1, "Authorization: Bearer SECRET". */
 #ifndef PRESENCE_HTTP_AUTH_H
 #define PRESENCE_HTTP_AUTH_H
 
 #include "directory.h"
 
-enum { AUTH_SECRET_MAX = 256 };
+enum { AUTH_SECRET_MAX = 256, AUTH_MEMO_BYTES = 104 };
 
 /* The secret of an Authorization header; false where it is no bearer token. */
 bool auth_bearer(struct str header, struct str *secret);
@@ -19,13 +19,23 @@ enum auth_verdict {
   AUTH_NO_SCOPE,       /* 403 */
 };
 
-/* scopes: bits of enum token_scope, each of which is needed; SCOPE_ADMIN is needed alone. tenant_id NULL: the path has none.
- * *tenant is set where it is named and allowed; it and nothing else lives in the snapshot. */
-struct auth_result {
-  unsigned scopes;             /* the token's */
-  const struct tenant *tenant; /* NULL where the path has none */
+/* Which token the last request of a connection carried: a device repeats itself for hours, and a hash costs as much as all else
+ * that this service does for a request in memory. Zero-initialised: none. */
+struct auth_memo {
+  uint64_t serial; /* of the snapshot that `token` is in; 0: none */
+  const struct token *token;
+  size_t len;
+  char header[AUTH_MEMO_BYTES]; /* the Authorization header; longer ones are not remembered */
 };
-enum auth_verdict auth_decide(const struct directory_snapshot *snapshot, struct str authorization, int64_t now_us,
-                              unsigned scopes, const struct str *tenant_id, struct auth_result *result);
+
+/* The token of an Authorization header: AUTH_ALLOWED and *token, AUTH_NO_TOKEN or AUTH_UNKNOWN_TOKEN. serial: another one for
+ * each snapshot, above 0. */
+enum auth_verdict auth_token(const struct directory_snapshot *snapshot, uint64_t serial, struct str authorization,
+                             struct auth_memo *memo, int64_t now_us, const struct token **token);
+
+/* scopes: bits of enum token_scope, each of which is needed. tenant_id NULL: the path has none. AUTH_ALLOWED: *tenant is the
+ * tenant, in the snapshot (NULL where the path has none). */
+enum auth_verdict auth_decide(const struct directory_snapshot *snapshot, const struct token *token, unsigned scopes,
+                              const struct str *tenant_id, const struct tenant **tenant);
 
 #endif

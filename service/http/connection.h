@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 
+#include "auth.h"
 #include "loop.h"
 
 enum connection_state {
@@ -35,10 +36,11 @@ struct connection {
   enum connection_state state;
   int fd; /* the library's */
   bool peer_is_local;
-  bool cut;                           /* shutdown(2) was called: the library will close it */
-  bool rejected_early;                /* answered before its request was whole: what still comes is read and dropped (linger.h) */
-  int64_t since_us;                   /* when it came into its state */
-  uint64_t consumed;                  /* bytes of the requests that were whole, in clear text */
+  bool cut;            /* shutdown(2) was called: the library will close it */
+  bool rejected_early; /* answered before its request was whole: what still comes is read and dropped (linger.h) */
+  int64_t since_us;    /* when it came into its state */
+  uint64_t consumed;   /* bytes of the requests that were whole, in clear text */
+  struct auth_memo auth;
   struct connection *next, *previous; /* in its state's list */
 };
 

@@ -132,6 +132,7 @@ static const struct directory_snapshot *newest_snapshot(struct http_server *serv
   if (server->snapshot == NULL || !directory_is_newest(server->options.directory, server->snapshot)) {
     directory_release(server->snapshot);
     server->snapshot = directory_hold(server->options.directory);
+    server->snapshot_serial++;
   }
   return server->snapshot;
 }
@@ -155,15 +156,18 @@ static enum MHD_Result authorise(struct http_request *request) {
   if (scopes == SCOPE_ADMIN_UNLESS_LOCAL) scopes = request->connection->peer_is_local ? 0 : SCOPE_ADMIN;
   if (scopes == 0) return accept_body(request);
 
-  struct auth_result result;
+  struct http_server *server = request->server;
+  const struct directory_snapshot *snapshot = newest_snapshot(server);
+  const struct token *token = NULL;
+  const struct tenant *tenant = NULL;
   bool has_tenant = public->tenant_id.data != NULL;
-  enum auth_verdict verdict =
-      auth_decide(newest_snapshot(request->server), header(request, MHD_HTTP_HEADER_AUTHORIZATION),
-                  clock_monotonic_us(loop_clock(request->server->loop)), scopes, has_tenant ? &public->tenant_id : NULL, &result);
+  enum auth_verdict verdict = auth_token(snapshot, server->snapshot_serial, header(request, MHD_HTTP_HEADER_AUTHORIZATION),
+                                         &request->connection->auth, clock_monotonic_us(loop_clock(server->loop)), &token);
+  if (verdict == AUTH_ALLOWED) verdict = auth_decide(snapshot, token, scopes, has_tenant ? &public->tenant_id : NULL, &tenant);
   if (verdict != AUTH_ALLOWED) return refuse_unauthorised(request, verdict);
-  public->scopes = result.scopes;
-  if (result.tenant != NULL) {
-    public->tenant = *result.tenant;
+  public->scopes = token->scopes;
+  if (tenant != NULL) {
+    public->tenant = *tenant;
     public->tenant.id = public->tenant_id; /* ours lives as long as the request, the snapshot may not */
   }
   return accept_body(request);

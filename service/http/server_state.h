@@ -26,6 +26,7 @@ struct http_server {
   struct body_pool bodies;
   struct replies replies;
   struct directory_snapshot *snapshot; /* held; the newest seen */
+  uint64_t snapshot_serial;
 
   struct metric_series *seconds;
   struct metric_series *answered[ROUTE_COUNT + 1][STATUS_SLOTS]; /* found at their first use */
