@@ -34,7 +34,12 @@ void snapshot_hold(struct directory_snapshot *snapshot) {
   atomic_fetch_add_explicit(&snapshot->references, 1, memory_order_relaxed);
 }
 
-static void free_str(struct str text) { free((void *)(uintptr_t)text.data); }
+/* Of a string that copy_str made. */
+static void free_str(struct str text) {
+  void *data = NULL;
+  memcpy(&data, &text.data, sizeof data);
+  free(data);
+}
 
 void directory_release(struct directory_snapshot *snapshot) {
   if (snapshot == NULL || atomic_fetch_sub_explicit(&snapshot->references, 1, memory_order_acq_rel) != 1) return;
@@ -63,39 +68,38 @@ static enum status copy_str(struct str from, struct str *to) {
   char *data = malloc(from.len);
   if (data == NULL) return STATUS_NO_MEMORY;
   memcpy(data, from.data, from.len);
-  *to = (struct str){data, from.len};
+  to->data = data;
+  to->len = from.len;
   return STATUS_OK;
 }
 
-/* Room for one more of `size` bytes in *items. */
-static enum status grow(void *items, size_t size, size_t count, size_t *capacity) {
-  if (count < *capacity) return STATUS_OK;
+/* items with room for one more; NULL: no memory, and items is as it was. */
+static void *grow(void *items, size_t size, size_t count, size_t *capacity) {
+  if (count < *capacity) return items;
   size_t larger = *capacity > 0 ? *capacity * 2 : 16;
-  void *old = NULL;
-  memcpy(&old, items, sizeof old);
-  void *moved = reallocarray(old, larger, size);
-  if (moved == NULL) return STATUS_NO_MEMORY;
-  memcpy(items, &moved, sizeof moved);
-  *capacity = larger;
-  return STATUS_OK;
+  void *moved = reallocarray(items, larger, size);
+  if (moved != NULL) *capacity = larger;
+  return moved;
 }
 
 enum status snapshot_add_tenant(struct directory_snapshot *snapshot, const struct tenant *tenant) {
-  enum status status = grow(&snapshot->tenants, sizeof *tenant, snapshot->tenant_count, &snapshot->tenant_capacity);
-  if (status != STATUS_OK) return status;
-  struct tenant *copy = &snapshot->tenants[snapshot->tenant_count];
+  struct tenant *tenants = grow(snapshot->tenants, sizeof *tenant, snapshot->tenant_count, &snapshot->tenant_capacity);
+  if (tenants == NULL) return STATUS_NO_MEMORY;
+  snapshot->tenants = tenants;
+  struct tenant *copy = &tenants[snapshot->tenant_count];
   *copy = *tenant;
-  status = copy_str(tenant->id, &copy->id);
+  enum status status = copy_str(tenant->id, &copy->id);
   if (status == STATUS_OK) snapshot->tenant_count++;
   return status;
 }
 
 enum status snapshot_add_token(struct directory_snapshot *snapshot, const struct token *token) {
-  enum status status = grow(&snapshot->tokens, sizeof *token, snapshot->token_count, &snapshot->token_capacity);
-  if (status != STATUS_OK) return status;
-  struct token *copy = &snapshot->tokens[snapshot->token_count];
+  struct token *tokens = grow(snapshot->tokens, sizeof *token, snapshot->token_count, &snapshot->token_capacity);
+  if (tokens == NULL) return STATUS_NO_MEMORY;
+  snapshot->tokens = tokens;
+  struct token *copy = &tokens[snapshot->token_count];
   *copy = *token;
-  status = copy_str(token->tenant_id, &copy->tenant_id);
+  enum status status = copy_str(token->tenant_id, &copy->tenant_id);
   if (status == STATUS_OK) snapshot->token_count++;
   return status;
 }

@@ -76,5 +76,10 @@ void linger_start(struct linger_list *list, struct loop *loop, int fd) {
 }
 
 void linger_stop_all(struct linger_list *list) {
-  while (list->head != NULL) finish(list->head);
+  struct lingerer *lingerer = list->head;
+  while (lingerer != NULL) {
+    struct lingerer *next = lingerer->next;
+    finish(lingerer);
+    lingerer = next;
+  }
 }

@@ -143,11 +143,9 @@ void reply_json(struct request *public, unsigned http_status, struct buf *body) 
   reply_text(public, http_status, "application/json", body);
 }
 
-__attribute__((format(printf, 5, 0))) static void reply_message(struct http_request *request, unsigned http_status,
-                                                                unsigned retry_after_s, const char *word, const char *format,
-                                                                va_list arguments) {
-  char message[MESSAGE_MAX];
-  int len = vsnprintf(message, sizeof message, format, arguments);
+/* len: what vsnprintf said. */
+static void reply_message(struct http_request *request, unsigned http_status, unsigned retry_after_s, const char *word,
+                          const char message[MESSAGE_MAX], int len) {
   struct str text = {message, len < 0 ? 0 : len < MESSAGE_MAX ? (size_t)len : MESSAGE_MAX - 1};
   while (text.len > 0 && !str_is_utf8(text)) text.len--; /* cut within a character */
   struct buf body = {0};
@@ -164,19 +162,23 @@ __attribute__((format(printf, 5, 0))) static void reply_message(struct http_requ
 }
 
 void reply_error(struct request *public, unsigned http_status, const char *word, const char *format, ...) {
+  char message[MESSAGE_MAX];
   va_list arguments;
   va_start(arguments, format);
-  bool later = http_status == MHD_HTTP_SERVICE_UNAVAILABLE || http_status == MHD_HTTP_TOO_MANY_REQUESTS;
-  reply_message(request_private(public), http_status, later ? RETRY_AFTER_S : 0, word, format, arguments);
+  int len = vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
+  bool later = http_status == MHD_HTTP_SERVICE_UNAVAILABLE || http_status == MHD_HTTP_TOO_MANY_REQUESTS;
+  reply_message(request_private(public), http_status, later ? RETRY_AFTER_S : 0, word, message, len);
 }
 
 void reply_retry(struct request *public, unsigned http_status, unsigned retry_after_s, const char *word, const char *format,
                  ...) {
+  char message[MESSAGE_MAX];
   va_list arguments;
   va_start(arguments, format);
-  reply_message(request_private(public), http_status, retry_after_s, word, format, arguments);
+  int len = vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
+  reply_message(request_private(public), http_status, retry_after_s, word, message, len);
 }
 
 void reply_status(struct request *public, enum status status) {

@@ -4,16 +4,15 @@
 #include <stdio.h>
 
 struct route {
-  unsigned method;
   struct str pattern;
-  unsigned scopes;
-  size_t body_max;
   const char *name; /* the id's text, in capitals */
+  size_t body_max;
+  unsigned method, scopes;
 };
 
 static const struct route routes[ROUTE_COUNT + 1] = {
 #define ROUTE(id, method, pattern, scopes, body_max, handler)                                                                    \
-  [ROUTE_##id] = {METHOD_##method, {(pattern), sizeof(pattern) - 1}, (scopes), (body_max), #id},
+  [ROUTE_##id] = {{(pattern), sizeof(pattern) - 1}, #id, (body_max), METHOD_##method, (scopes)},
 #include "routes.def"
 #undef ROUTE
     [ROUTE_COUNT] = {.name = "NONE"},

@@ -99,8 +99,8 @@ static struct MHD_Daemon *start_daemon(struct http_server *server) {
   const struct http_server_options *options = &server->options;
   unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_THREAD_SAFETY | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
   struct MHD_OptionItem tls[] = {
-      {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)options->tls_cert},
-      {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)options->tls_key},
+      {MHD_OPTION_HTTPS_MEM_CERT, 0, options->tls_cert},
+      {MHD_OPTION_HTTPS_MEM_KEY, 0, options->tls_key},
       {MHD_OPTION_END, 0, NULL},
   };
   if (options->tls_cert != NULL)

@@ -36,11 +36,11 @@ struct http_server {
 /* server.c */
 void server_count(struct http_server *server, enum route_id route, unsigned http_status);
 
-/* dispatch.c: the library's callbacks (microhttpd.h), and the end of a request */
-void *dispatch_begin(void *server, const char *uri, struct MHD_Connection *mhd);
-enum MHD_Result dispatch_handle(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
-                                const char *version, const char *upload, size_t *upload_size, void **context);
-void dispatch_completed(void *server, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
+/* dispatch.c: the library's callbacks (microhttpd.h; context: the server), and the end of a request */
+void *dispatch_begin(void *context, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result dispatch_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *upload, size_t *upload_size, void **request_context);
+void dispatch_completed(void *context, struct MHD_Connection *mhd, void **request_context, enum MHD_RequestTerminationCode code);
 void dispatch_release(struct http_request *request);
 
 #endif

@@ -30,7 +30,7 @@ static int stop(void **state) {
 
 static int raw_open(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  address.sin_port = htons((uint16_t)atoi(strrchr(http_stand_address(stand), ':') + 1));
+  address.sin_port = htons((uint16_t)strtol(strrchr(http_stand_address(stand), ':') + 1, NULL, 10));
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

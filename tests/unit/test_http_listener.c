@@ -21,7 +21,7 @@ static void port_zero_is_a_free_port(void **state) {
   open_or_fail(&listener, "127.0.0.1:0");
   listener_format(&listener, text);
   assert_memory_equal(text, "127.0.0.1:", 10);
-  assert_true(atoi(text + 10) > 0);
+  assert_true(strtol(text + 10, NULL, 10) > 0);
   listener_close(&listener);
 }
 
@@ -61,7 +61,7 @@ static int try_elsewhere(const char *address, bool reuse_port) {
     int on = 1;
     if (!reuse_port)
       _exit(listener_open(&listener, address, &error) == STATUS_OK ? 0 : strstr(error, "port in use") != NULL ? 1 : 2);
-    struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = htons((uint16_t)strtol(strrchr(address, ':') + 1, NULL, 10))};
     other.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
