@@ -223,6 +223,20 @@ static void recorded_at_never_falls(void **state) {
                       "t t");
 }
 
+/* The stream is trimmed after COMMIT, so COMMIT must mean the disk, whatever the database's default; the plans' settings end with
+ * the call. */
+static void a_commit_is_durable(void **state) {
+  struct database *database = &((struct outbox_fixture *)*state)->database;
+  PQclear(sql_query(database, "SET synchronous_commit = off", NULL));
+  PQclear(sql_query(database, "BEGIN", NULL));
+  PQclear(sql_query(database, "SELECT presence.append(0,'{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}')",
+                    NULL));
+  assert_string_equal(sql_text(database, "SHOW synchronous_commit", NULL), "on");
+  assert_string_equal(sql_text(database, "SHOW enable_seqscan", NULL), "on");
+  PQclear(sql_query(database, "COMMIT", NULL));
+  assert_string_equal(sql_text(database, "SHOW synchronous_commit", NULL), "off");
+}
+
 static void limits_of_a_call(void **state) {
   struct outbox_fixture *fixture = *state;
   struct outbox_counts counts;
@@ -249,6 +263,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(rows_tell_the_last_known_state, outbox_setup, outbox_teardown),
       cmocka_unit_test_setup_teardown(the_last_session_is_remembered, outbox_setup, outbox_teardown),
       cmocka_unit_test_setup_teardown(recorded_at_never_falls, outbox_setup, outbox_teardown),
+      cmocka_unit_test_setup_teardown(a_commit_is_durable, outbox_setup, outbox_teardown),
       cmocka_unit_test_setup_teardown(limits_of_a_call, outbox_setup, outbox_teardown),
   };
   return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
