@@ -54,7 +54,7 @@ link_flags = -pthread -pie $(sanitizers) -Wl,-z,relro,-z,now,-z,noexecstack $(LD
 
 quiet = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
-.PHONY: all help run test lint docs format clean setup
+.PHONY: all help run demo test lint docs format clean setup
 all: $(programs) $(library) ## builds presenced, presencectl and presence-sim
 
 ## Compiling and linking
@@ -116,6 +116,10 @@ help: ## lists the targets
 run: all ## serves on 127.0.0.1:8080 (PORT=n) with a private Redis and PostgreSQL below .local; Ctrl-C stops all of it, data stays
 	@deploy/local/setup servers
 	@exec deploy/local/run --build $(BUILD) --port $(PORT)
+
+demo: all ## make run with a simulated fleet that comes and goes, so that there is something to see
+	@deploy/local/setup servers
+	@exec deploy/local/run --build $(BUILD) --port $(PORT) --demo
 
 docs: $(BUILD)/presenced ## writes the README's tables of options and metrics anew
 	@for table in options metrics; do \
