@@ -42,6 +42,10 @@ void *request_alloc(struct request *request, size_t size);
 /* A query parameter, decoded ('+' is a space); false where absent. A doubled one or a broken percent code has been refused. */
 bool request_query(const struct request *request, const char *name, struct str *value);
 bool request_header(const struct request *request, const char *name, struct str *value);
+/* What a call takes of its query. False: it has answered 400, and the handler returns. */
+bool request_query_only(struct request *request, const char *const *names, size_t count) MUST_CHECK; /* no other parameter */
+bool request_query_number(struct request *request, const char *name, int64_t least, int64_t most, int64_t absent,
+                          int64_t *value) MUST_CHECK;
 
 /* The answers. Each takes the request from the handler. */
 void reply_empty(struct request *request, unsigned http_status);                  /* 204 and the like; prepared once */
@@ -54,5 +58,7 @@ void reply_retry(struct request *request, unsigned http_status, unsigned retry_a
     __attribute__((format(printf, 5, 6)));
 /* The answer to a status from a road: 503 unavailable/initialising with Retry-After, 500 where it is our fault. */
 void reply_status(struct request *request, enum status status);
+/* The same where PostgreSQL was asked: 503 says that it is PostgreSQL which is away. */
+void reply_postgres_status(struct request *request, enum status status);
 
 #endif

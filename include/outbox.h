@@ -46,6 +46,21 @@ struct device_row {
 enum status outbox_device_rows(struct pg_client *client, struct str tenant, const struct str *devices, size_t count,
                                struct device_row *rows) MUST_CHECK;
 
+/* Some ids of a tenant's devices, in the order of their bytes. Zero-initialised; freed by device_page_free, also after a failure.
+ */
+#define DEVICE_PAGE_MAX 1000
+struct device_page {
+  size_t count;
+  bool more; /* there are further ones */
+  struct buf names;
+  uint32_t ends[DEVICE_PAGE_MAX]; /* in names */
+};
+/* The first `most` (1 to DEVICE_PAGE_MAX) ids behind `after` that begin with prefix; either may be empty. */
+enum status outbox_device_page(struct pg_client *client, struct str tenant, struct str after, struct str prefix, size_t most,
+                               struct device_page *page) MUST_CHECK;
+struct str device_page_id(const struct device_page *page, size_t i);
+void device_page_free(struct device_page *page);
+
 /* Checks schema version and records or compares the number of partitions (deployment). STATUS_REFUSED with one clear line in
  * *message (malloc'd) where they do not fit: too old a schema, other partitions. */
 enum status outbox_check_deployment(struct pg_client *client, int64_t partitions, char **message) MUST_CHECK;

@@ -72,6 +72,7 @@ static void got_rows(struct pg_job *job) {
   struct lookup *lookup = rows->lookup;
   enum status status = rows->status == STATUS_OK ? STATUS_OK : without_rows(lookup, STATUS_UNAVAILABLE);
   for (size_t i = 0; i < rows->count && rows->status == STATUS_OK; i++) rows->devices[i]->row = rows->rows[i];
+  lookup->postgres_failed = status != STATUS_OK;
   if (status == STATUS_OK)
     judge_all(lookup);
   else
@@ -117,6 +118,7 @@ static void read_rows(struct lookup *lookup, size_t count) {
 
 static void reloaded(struct tenant_reload *reload, enum status status) {
   struct lookup *lookup = (struct lookup *)((char *)reload - offsetof(struct lookup, reload));
+  lookup->postgres_failed = status != STATUS_OK;
   if (status == STATUS_OK)
     read_redis(lookup);
   else
@@ -218,11 +220,20 @@ static void read_redis(struct lookup *lookup) {
 }
 
 void lookup_start(struct lookup *lookup) {
-  lookup->reloaded = lookup->second = false;
+  lookup->reloaded = lookup->second = lookup->postgres_failed = false;
   for (size_t i = 0; i < lookup->count; i++) lookup->devices[i].wanted = true;
   read_redis(lookup);
 }
 
 void lookup_free(struct lookup *lookup) {
   for (size_t i = 0; i < lookup->count; i++) buf_free(&lookup->devices[i].row.meta);
+}
+
+void lookup_reply_failure(const struct lookup *lookup, enum status status) {
+  if (status == STATUS_NOT_FOUND)
+    tenant_reply_gone(lookup->request);
+  else if (lookup->postgres_failed)
+    reply_postgres_status(lookup->request, status);
+  else
+    reply_status(lookup->request, status);
 }

@@ -38,6 +38,7 @@ struct lookup {
   enum status status; /* the first failure of the round */
   size_t pending;
   bool stale, reloaded, second;
+  bool postgres_failed; /* status is PostgreSQL's, not Redis's */
   struct tenant_reload reload;
   struct lookup_rows *rows;
 };
@@ -45,5 +46,7 @@ struct lookup {
 /* The caller has set request, devices (each its device), count and done. done() may run before this returns. */
 void lookup_start(struct lookup *lookup);
 void lookup_free(struct lookup *lookup);
+/* The answer to the request where done() came with another status than STATUS_OK; after lookup_free(). */
+void lookup_reply_failure(const struct lookup *lookup, enum status status);
 
 #endif

@@ -19,10 +19,8 @@ static void looked_up(struct lookup *lookup, enum status status) {
   buf_free(&body);
   if (status == STATUS_OK)
     reply_error(request, 404, "not_found", "no heartbeat of this device was ever recorded");
-  else if (status == STATUS_NOT_FOUND)
-    tenant_reply_gone(request);
   else
-    reply_status(request, status);
+    lookup_reply_failure(lookup, status);
 }
 
 void handle_device(struct request *request) {

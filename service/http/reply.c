@@ -200,6 +200,13 @@ void reply_status(struct request *public, enum status status) {
   }
 }
 
+void reply_postgres_status(struct request *public, enum status status) {
+  if (status == STATUS_UNAVAILABLE || status == STATUS_CLOSED || status == STATUS_TIMEOUT)
+    reply_prepared(request_private(public), PREPARED_NO_POSTGRES);
+  else
+    reply_status(public, status);
+}
+
 /* An empty answer with an Allow header or its CORS counterpart. */
 static void reply_methods(struct http_request *request, unsigned methods, bool preflight) {
   char allow[ALLOW_TEXT_MAX];

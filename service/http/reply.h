@@ -26,6 +26,8 @@
            "the token or tenant is not known here and PostgreSQL cannot be asked at present", 1)                                 \
   PREPARED(UNAVAILABLE, 503, "redis_unavailable",                                                                                \
            "Redis cannot be reached: the request may or may not be in force; repeating is harmless", 1)                          \
+  PREPARED(NO_POSTGRES, 503, "postgres_unavailable",                                                                             \
+           "PostgreSQL is needed for this answer and cannot be reached at present; repeating is harmless", 1)                    \
   PREPARED(INITIALISING, 503, "initialising", "Redis is being prepared or rebuilt; repeating is harmless", 1)                    \
   PREPARED(BUSY, 503, "busy", "too much is waiting; repeating is harmless", 1)                                                   \
   PREPARED(STALE, 503, "settings_changed", "the tenant's settings have just changed; repeating is harmless", 1)                  \

@@ -75,6 +75,35 @@ bool request_query(const struct request *public, const char *name, struct str *v
   return request->query != NULL && query_find(request->query, str_from(name), value);
 }
 
+static bool is_among(struct str name, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (str_equal(name, str_from(names[i]))) return true;
+  return false;
+}
+
+bool request_query_only(struct request *public, const char *const *names, size_t count) {
+  enum { NAME_SHOWN_BYTES = 64 };
+  const struct query *query = request_private(public)->query;
+  for (size_t i = 0; query != NULL && i < query->count; i++) {
+    struct str name = query->parameters[i].name;
+    if (is_among(name, names, count)) continue;
+    if (!str_is_utf8(name)) name = STR_LIT("?");
+    int shown = name.len < NAME_SHOWN_BYTES ? (int)name.len : NAME_SHOWN_BYTES;
+    reply_error(public, 400, "unknown_parameter", "this call has no query parameter of this name: %.*s", shown, name.data);
+    return false;
+  }
+  return true;
+}
+
+bool request_query_number(struct request *public, const char *name, int64_t least, int64_t most, int64_t absent, int64_t *value) {
+  struct str text;
+  *value = absent;
+  if (!request_query(public, name, &text)) return true;
+  if (str_to_int64(text, value) == STATUS_OK && *value >= least && *value <= most) return true;
+  reply_error(public, 400, "bad_parameter", "%s must be an integer from %lld to %lld", name, (long long)least, (long long)most);
+  return false;
+}
+
 bool request_header(const struct request *public, const char *name, struct str *value) {
   const struct http_request *request = (const struct http_request *)public;
   const char *text = NULL;
