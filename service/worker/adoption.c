@@ -35,7 +35,9 @@ static void log_adopted(uint32_t partition, struct session_id floor, const struc
   log_info("redis_adopted", LOG_INT("partition", partition), LOG_STR("floor", text), LOG_INT("was_empty", result->was_empty));
   if (result->was_empty && session_id_compare(floor, SESSION_ID_NONE) > 0) {
     log_warn("redis_lost_sessions", LOG_INT("partition", partition),
-             LOG_STR("effect", "Redis was empty: sessions open in PostgreSQL end as state_lost at the device's next heartbeat"));
+             LOG_STR("effect",
+                     "Redis was empty: an open session ends as state_lost at its device's next heartbeat; a device that "
+                     "stays silent keeps its last state in PostgreSQL"));
   }
 }
 
