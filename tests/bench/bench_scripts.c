@@ -1,6 +1,6 @@
 /* bench_scripts: what record_heartbeats costs Redis, and what a device costs in memory, by itself, without the service.
  *
- *   bench_scripts URL [--devices N] [--per-bucket N] [--batch N] [--seconds N] [--partitions N] [--mode
+ *   bench_scripts URL [--devices N] [--per-bucket N] [--batch N] [--seconds N | --calls N] [--partitions N] [--mode
  * auto|native|hpexpire|compat]
  *
  * Flushes the database of URL. Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a
@@ -18,7 +18,7 @@ enum { PIPELINE = 16 };
 struct bench {
   const char *url;
   enum config_redis_mode mode;
-  int64_t devices, per_bucket, batch, seconds, partitions;
+  int64_t devices, per_bucket, batch, seconds, call_limit, partitions;
   struct redis_target *target;
   struct redis_conn *conn;
   struct redis_call *calls[PIPELINE];
@@ -149,10 +149,11 @@ static void open_sessions(struct bench *bench) {
                                "for p = 0, 999 do redis.call('DEL', 'bench:presence:transitions:v1:{' .. p .. '}') end"));
 }
 
-static int64_t renew(struct bench *bench, int64_t until_us) {
+/* Until that time, or so many calls. */
+static int64_t renew(struct bench *bench, int64_t until_us, int64_t calls) {
   int64_t beats = 0;
   uint32_t devices[STORE_ITEMS_MAX], partitions[PIPELINE];
-  while (clock_monotonic_us(clock_system()) < until_us) {
+  for (int64_t sent = 0; calls > 0 ? sent < calls : clock_monotonic_us(clock_system()) < until_us; sent += PIPELINE) {
     for (size_t c = 0; c < PIPELINE; c++) {
       uint32_t p = (uint32_t)(next_random(bench) % (uint64_t)bench->partitions);
       uint32_t members = bench->first[p + 1] - bench->first[p];
@@ -186,18 +187,16 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   struct bench bench = {
       .devices = 300000, .per_bucket = 32, .batch = 8, .seconds = 5, .partitions = 8, .random = 88172645463325252};
-  static const struct option options[] = {{"devices", required_argument, NULL, 'd'},
-                                          {"per-bucket", required_argument, NULL, 'k'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"seconds", required_argument, NULL, 's'},
-                                          {"partitions", required_argument, NULL, 'p'},
-                                          {"mode", required_argument, NULL, 'm'},
-                                          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"devices", required_argument, NULL, 'd'}, {"per-bucket", required_argument, NULL, 'k'},
+                                          {"batch", required_argument, NULL, 'b'},   {"seconds", required_argument, NULL, 's'},
+                                          {"calls", required_argument, NULL, 'c'},   {"partitions", required_argument, NULL, 'p'},
+                                          {"mode", required_argument, NULL, 'm'},    {NULL, 0, NULL, 0}};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
     case 'd': bench.devices = number(optarg); break;
     case 'k': bench.per_bucket = number(optarg); break;
     case 'b': bench.batch = number(optarg); break;
+    case 'c': bench.call_limit = number(optarg); break;
     case 's': bench.seconds = number(optarg); break;
     case 'p': bench.partitions = number(optarg); break;
     case 'm': bench.mode = mode(optarg); break;
@@ -211,10 +210,10 @@ int main(int argc, char **argv) {
   double before = info(&bench, "memory", "used_memory");
   open_sessions(&bench);
   double bytes = (info(&bench, "memory", "used_memory") - before) / (double)bench.devices;
-  (void)renew(&bench, clock_monotonic_us(clock_system()) + 1000000);
+  (void)renew(&bench, clock_monotonic_us(clock_system()) + 1000000, bench.call_limit / 10);
   double cpu = redis_cpu_s(&bench);
   int64_t start = clock_monotonic_us(clock_system());
-  int64_t beats = renew(&bench, start + bench.seconds * 1000000);
+  int64_t beats = renew(&bench, start + bench.seconds * 1000000, bench.call_limit);
   double wall_s = (double)(clock_monotonic_us(clock_system()) - start) / 1e6;
   cpu = redis_cpu_s(&bench) - cpu;
   printf("%s devices=%" PRId64 " per_bucket=%" PRId64 " batch=%" PRId64
