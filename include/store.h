@@ -51,9 +51,13 @@ struct record_outcome {
 /* The caller has removed doubled devices and holds the items in any order; all of the same partition. */
 enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
                                 const struct record_options *options, const struct record_item *items, size_t count) MUST_CHECK;
+/* What HPEXPIREAT and HSETEX say of a field, for the metric: https://redis.io/docs/latest/commands/hpexpireat/ */
+enum field_reply { FIELD_MISSING, FIELD_NOT_SET, FIELD_SET, FIELD_DELETED, FIELD_REPLY_COUNT };
+const char *field_reply_name(enum field_reply reply); /* "-2", "0", "1", "2" */
 struct record_reply {
   int64_t now_ms;  /* Redis's clock: last_seen of every item in force */
   int64_t deaf_ms; /* what this call added to P */
+  int64_t field_replies[FIELD_REPLY_COUNT];
 };
 enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) MUST_CHECK;

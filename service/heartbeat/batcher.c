@@ -49,7 +49,7 @@ struct batcher {
   void (*unlistened)(void *context);
   void *unlistened_context;
   struct metric_series *results[RESULT_COUNT];
-  struct metric_series *batch_size, *deaf_seconds;
+  struct metric_series *batch_size, *deaf_seconds, *field_replies[FIELD_REPLY_COUNT];
   struct merge merge;
   struct partition partitions[];
 };
@@ -63,6 +63,8 @@ static void find_series(struct batcher *batcher) {
   for (size_t i = 0; i < RESULT_COUNT; i++) batcher->results[i] = metrics_series(METRIC_HEARTBEATS, labels[i]);
   batcher->batch_size = metrics_series(METRIC_BATCH_SIZE);
   batcher->deaf_seconds = metrics_series(METRIC_DEAF_SECONDS);
+  for (enum field_reply reply = 0; reply < FIELD_REPLY_COUNT; reply++)
+    batcher->field_replies[reply] = metrics_series(METRIC_FIELD_TTL_REPLIES, field_reply_name(reply));
 }
 
 enum status batcher_new_on(const struct batcher_road *road, const struct batcher_options *options, struct batcher **out) {
@@ -234,6 +236,8 @@ static void note_success(struct partition *partition, const struct batcher_call 
   if (heartbeats) batcher->heartbeat_us = now_us;
   if (head != NULL && head->deaf_ms > 0) /* each partition reports a deaf interval once */
     metric_add_seconds(batcher->deaf_seconds, (double)head->deaf_ms / 1000 / batcher->road.partitions);
+  for (size_t i = 0; head != NULL && i < FIELD_REPLY_COUNT; i++)
+    if (head->field_replies[i] > 0) metric_add(batcher->field_replies[i], head->field_replies[i]);
 }
 
 static void release(struct batcher *batcher) {

@@ -73,14 +73,38 @@ static enum status decode_code(char letter, enum record_code *code, bool *detail
   return STATUS_OK;
 }
 
+static const struct {
+  const char *name;
+  int64_t reply;
+} field_replies[FIELD_REPLY_COUNT] = {
+    [FIELD_MISSING] = {"-2", -2}, [FIELD_NOT_SET] = {"0", 0}, [FIELD_SET] = {"1", 1}, [FIELD_DELETED] = {"2", 2}};
+
+const char *field_reply_name(enum field_reply reply) { return field_replies[reply].name; }
+
+static enum status decode_field_replies(const redisReply *pairs, int64_t counts[FIELD_REPLY_COUNT]) {
+  if (!pairs || pairs->elements % 2 != 0) return STATUS_PROTOCOL;
+  for (size_t i = 0; i < FIELD_REPLY_COUNT; i++) counts[i] = 0;
+  for (size_t i = 0; i < pairs->elements; i += 2) {
+    int64_t reply, count;
+    enum status status = store_int_at(pairs, i, &reply);
+    if (!status) status = store_int_at(pairs, i + 1, &count);
+    if (status) return status;
+    for (size_t f = 0; f < FIELD_REPLY_COUNT; f++) {
+      if (field_replies[f].reply == reply) counts[f] += count;
+    }
+  }
+  return STATUS_OK;
+}
+
 enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) {
-  enum { HEAD = 4 };
+  enum { HEAD = 5 };
   struct str codes = STR_NONE;
   if (!reply_is_ok(reply, HEAD)) return STATUS_PROTOCOL;
   enum status status = store_int_at(reply, 1, &head->now_ms);
   if (!status) status = store_int_at(reply, 2, &head->deaf_ms);
   if (!status) status = store_str_at(reply, 3, &codes);
+  if (!status) status = decode_field_replies(reply_at(reply, 4, REDIS_REPLY_ARRAY), head->field_replies);
   if (status || codes.len != count) return STATUS_PROTOCOL;
   size_t next = HEAD;
   for (size_t i = 0; i < count; i++) {

@@ -175,6 +175,25 @@ static void test_live_field_expires_at_the_deadline(void **state) {
   assert_string_equal(redis_text(&stage.redis, "HGET test:presence:live:v1:{0}:t42:7 d1"), "(nil)");
 }
 
+static void test_field_replies_are_counted(void **state) {
+  (void)state;
+  struct record_options options = {200, STR_LIT("loop"), 100};
+  struct record_item items[2] = {stage_item(&stage, "d1", 1000), stage_item(&stage, "d2", 1000)};
+  struct record_outcome outcomes[2];
+  struct record_reply head;
+  for (int round = 0; round < 2; round++) { /* opened; then renewed, which HGETEX does without such a reply */
+    redisReply *reply;
+    assert_int_equal(store_record_encode(stage.call, stage.target, 0, &options, items, 2), STATUS_OK);
+    assert_int_equal(redis_conn_call(stage.conn, 0, stage.call, &reply), STATUS_OK);
+    assert_int_equal(store_record_decode(reply, 2, &head, outcomes), STATUS_OK);
+    bool replies = stage.redis.dialect == DIALECT_HPEXPIRE || (stage.redis.dialect == DIALECT_NATIVE && round == 0);
+    assert_int_equal(head.field_replies[FIELD_SET], replies ? 2 : 0);
+    assert_int_equal(head.field_replies[FIELD_MISSING] + head.field_replies[FIELD_NOT_SET] + head.field_replies[FIELD_DELETED],
+                     0);
+    freeReplyObject(reply);
+  }
+}
+
 static void test_values(void **state) {
   (void)state;
   stage_beat(&stage, "d1", 90000);
@@ -331,6 +350,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_renewals_do_not_touch_next),
     cmocka_unit_test(test_longest_ttl),
     cmocka_unit_test(test_live_field_expires_at_the_deadline),
+    cmocka_unit_test(test_field_replies_are_counted),
     cmocka_unit_test(test_values),
     cmocka_unit_test(test_compact_encodings),
     cmocka_unit_test(test_ids_byte_for_byte),

@@ -243,13 +243,14 @@ static void test_record_replies_that_are_wrong(void **state) {
       "+OK\r\n",
       "*1\r\n$2\r\nok\r\n",
       "*4\r\n$2\r\nko\r\n:1\r\n:0\r\n$1\r\n0\r\n",
-      "*4\r\n$2\r\nok\r\n:1\r\n:0\r\n$2\r\n00\r\n",                                   /* codes for two */
-      "*4\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n6\r\n",                                    /* no such code */
-      "*4\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n",                                    /* the detail is missing */
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*0\r\n",                              /* one too many */
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nD\r\n*3\r\n$3\r\n1-0\r\n:1\r\n$0\r\n\r\n", /* no session to tell of */
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*3\r\n$1\r\n1\r\n:1\r\n$0\r\n\r\n",   /* no session id */
-      "*4\r\n$2\r\nok\r\n$1\r\nx\r\n:0\r\n$1\r\n0\r\n",
+      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$2\r\n00\r\n*0\r\n",                                   /* codes for two */
+      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n6\r\n*0\r\n",                                    /* no such code */
+      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n",                                    /* the detail is missing */
+      "*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*0\r\n*0\r\n",                              /* one too many */
+      "*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nD\r\n*0\r\n*3\r\n$3\r\n1-0\r\n:1\r\n$0\r\n\r\n", /* no session to tell of */
+      "*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n*3\r\n$1\r\n1\r\n:1\r\n$0\r\n\r\n",   /* no session id */
+      "*5\r\n$2\r\nok\r\n$1\r\nx\r\n:0\r\n$1\r\n0\r\n*0\r\n",
+      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*1\r\n:1\r\n", /* a field reply without its number */
   };
   struct record_reply head;
   struct record_outcome outcome;
@@ -258,10 +259,14 @@ static void test_record_replies_that_are_wrong(void **state) {
     assert_status(STATUS_PROTOCOL, store_record_decode(reply, 1, &head, &outcome));
     freeReplyObject(reply);
   }
-  redisReply *reply = reply_of("*5\r\n$2\r\nok\r\n:7\r\n:-3\r\n$1\r\nB\r\n*3\r\n$3\r\n5-1\r\n:4\r\n$2\r\n{}\r\n");
+  redisReply *reply =
+      reply_of("*6\r\n$2\r\nok\r\n:7\r\n:-3\r\n$1\r\nB\r\n*4\r\n:1\r\n:3\r\n:-2\r\n:1\r\n*3\r\n$3\r\n5-1\r\n:4\r\n$2\r\n{}\r\n");
   assert_status(STATUS_OK, store_record_decode(reply, 1, &head, &outcome));
   assert_int_equal(head.now_ms, 7);
   assert_int_equal(head.deaf_ms, -3);
+  assert_int_equal(head.field_replies[FIELD_SET], 3);
+  assert_int_equal(head.field_replies[FIELD_MISSING], 1);
+  assert_int_equal(head.field_replies[FIELD_DELETED], 0);
   assert_int_equal(outcome.code, RECORD_OPENED);
   assert_int_equal(outcome.session.ms, 5);
   assert_int_equal(outcome.session.seq, 1);

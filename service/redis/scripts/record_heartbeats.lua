@@ -14,7 +14,8 @@
 --                 n  a new session may not be opened     r  answer session, start and metadata too
 --                 x  remove the metadata                 m  the next argument is new metadata
 --
--- Reply: {'initialising'} or {'ok', now, what was added to P, codes, detail, detail, ...}; codes is one character a device:
+-- Reply: {'initialising'} or {'ok', now, what was added to P, codes, {field reply, how often, ...}, detail, detail, ...}; codes
+-- is one character a device:
 --   0 renewed, 1 opened, 2 the old session was over: closed, and a new one opened, 3 not opened, 4 not opened for the backlog,
 --   5 settings of an older generation; A, B, C are 0, 1, 2 with a detail, which devices get that asked and have an open session
 -- detail: {session, start, metadata or ''}, in the devices' order
@@ -114,7 +115,7 @@ local function judge(k, device, o, value, meta)
 end
 
 local detailed = {['0'] = 'A', ['1'] = 'B', ['2'] = 'C'}
-local codes, reply = {}, {'ok', now, deaf, ''}
+local codes, reply = {}, {'ok', now, deaf, '', {}}
 local i, n = first, 0
 while i <= #ARGV do
   local k, device, o = tonumber(ARGV[i]), ARGV[i + 1], options[ARGV[i + 2]]
@@ -143,4 +144,8 @@ while i <= #ARGV do
   codes[n] = code
 end
 reply[4] = table.concat(codes)
+for code, count in pairs(field_replies) do
+  local list = reply[5]
+  list[#list + 1], list[#list + 2] = code, count
+end
 return reply
