@@ -14,6 +14,7 @@ enum partition_key {
   PARTITION_CLOSED,
   PARTITION_COUNT_KEY,
   PARTITION_TENANT,
+  PARTITION_RECOUNT,
   PARTITION_LEASE,
   PARTITION_TRIAL, /* of the start-up check; lives for one script */
   PARTITION_KEY_COUNT

@@ -61,6 +61,9 @@ enum status outbox_device_page(struct pg_client *client, struct str tenant, stru
 struct str device_page_id(const struct device_page *page, size_t i);
 void device_page_free(struct device_page *page);
 
+/* How many rows the tenant has in presence.device. */
+enum status outbox_known_devices(struct pg_client *client, struct str tenant, int64_t *known) MUST_CHECK;
+
 /* Checks schema version and records or compares the number of partitions (deployment). STATUS_REFUSED with one clear line in
  * *message (malloc'd) where they do not fit: too old a schema, other partitions. */
 enum status outbox_check_deployment(struct pg_client *client, int64_t partitions, char **message) MUST_CHECK;

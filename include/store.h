@@ -176,7 +176,13 @@ enum status store_adopted_encode(struct redis_call *call, const struct redis_tar
 /* ---- counts: open sessions of a tenant in a partition; clock figures for status */
 enum status store_count_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
                                struct str tenant) MUST_CHECK;
-enum status store_count_decode(const redisReply *reply, int64_t *open_sessions) MUST_CHECK;
+struct store_count {
+  int64_t open_sessions;
+  int64_t now_ms;          /* Redis's clock */
+  int64_t recalibrated_ms; /* when they were last compared with the facts; TIME_MS_LOST: never */
+  int64_t drift;           /* the difference found then */
+};
+enum status store_count_decode(const redisReply *reply, struct store_count *count) MUST_CHECK;
 /* All tenants' counts of a partition (for the presence_online metric). *pairs: array tenant, count (text), tenant … */
 enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
 enum status store_counts_decode(const redisReply *reply, const redisReply **pairs) MUST_CHECK;

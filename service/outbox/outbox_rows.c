@@ -69,6 +69,19 @@ enum status outbox_maintain(struct pg_client *client, int64_t retention_days, in
   return done(result, status);
 }
 
+enum status outbox_known_devices(struct pg_client *client, struct str tenant, int64_t *known) {
+  const Oid types[] = {PG_OID_TEXT};
+  const char *const values[] = {tenant.data};
+  const int lengths[] = {(int)tenant.len};
+  const int formats[] = {1};
+  PGresult *result;
+  enum status status = pg_client_exec_params(client, "SELECT known FROM presence.tenant_stats WHERE tenant = $1", 1, types,
+                                             values, lengths, formats, 0, &result);
+  *known = 0;
+  if (status == STATUS_OK && PQntuples(result) == 1) status = read_int64(result, 0, 0, known);
+  return done(result, status);
+}
+
 static enum transition_reason reason_of(const char *text) {
   for (enum transition_reason reason = REASON_TIMEOUT; reason <= REASON_STATE_LOST; reason++) {
     if (strcmp(text, transition_reason_name(reason)) == 0) return reason;

@@ -15,6 +15,7 @@ static const struct str partition_resources[PARTITION_KEY_COUNT] = {
     [PARTITION_CLOSED] = {":presence:closed:v1:{", 21},
     [PARTITION_COUNT_KEY] = {":presence:count:v1:{", 20},
     [PARTITION_TENANT] = {":presence:tenant:v1:{", 21},
+    [PARTITION_RECOUNT] = {":presence:recount:v1:{", 22},
     [PARTITION_LEASE] = {":presence:lease:v1:{", 20},
     [PARTITION_TRIAL] = {":presence:trial:v1:{", 20},
 };

@@ -53,9 +53,10 @@ enum status store_adopted_encode(struct redis_call *call, const struct redis_tar
 }
 
 static void begin_counts(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
-  call_begin(call, SCRIPT_COUNTS, 2);
+  call_begin(call, SCRIPT_COUNTS, 3);
   call_partition_key(call, target, PARTITION_CLOCK, partition);
   call_partition_key(call, target, PARTITION_COUNT_KEY, partition);
+  call_partition_key(call, target, PARTITION_RECOUNT, partition);
   call_run_id(call, NULL);
 }
 
@@ -66,8 +67,13 @@ enum status store_count_encode(struct redis_call *call, const struct redis_targe
   return call_end(call);
 }
 
-enum status store_count_decode(const redisReply *reply, int64_t *open_sessions) {
-  return reply_is_ok(reply, 2) ? store_int_at(reply, 1, open_sessions) : STATUS_PROTOCOL;
+enum status store_count_decode(const redisReply *reply, struct store_count *count) {
+  if (!reply_is_ok(reply, 5)) return STATUS_PROTOCOL;
+  enum status status = store_int_at(reply, 1, &count->open_sessions);
+  if (!status) status = store_int_at(reply, 2, &count->now_ms);
+  if (!status) status = store_int_or_at(reply, 3, TIME_MS_LOST, &count->recalibrated_ms);
+  if (!status) status = store_int_at(reply, 4, &count->drift);
+  return status;
 }
 
 enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) {

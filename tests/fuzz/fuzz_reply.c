@@ -82,7 +82,7 @@ static void fuzz_adopt(const redisReply *reply) {
 }
 
 static void fuzz_count(const redisReply *reply) {
-  int64_t count;
+  struct store_count count;
   enum status status = store_count_decode(reply, &count);
   check(status == STATUS_OK || status == STATUS_PROTOCOL);
 }

@@ -195,12 +195,12 @@ struct lease_result stage_lease(struct stage *stage, const char *worker, enum le
 }
 
 int64_t stage_count(struct stage *stage, const char *tenant) {
-  int64_t count;
+  struct store_count count;
   redisReply *reply = run(stage, store_count_encode(stage->call, stage->target, 0, str_from(tenant)));
   must(stage, STATUS_OK);
   must(stage, store_count_decode(reply, &count));
   freeReplyObject(reply);
-  return count;
+  return count.open_sessions;
 }
 
 enum { ENTRIES_MAX = 1000 };
