@@ -55,8 +55,13 @@ static bool send_next(struct sim_fleet *fleet, struct lane *lane, int64_t now_us
   if (!worth_sending(fleet, now_us)) return false;
   while (lane->count < fleet->batch && sim_schedule_take(&fleet->schedule, now_us, &lane->devices[lane->count])) lane->count++;
   if (lane->count == 0) return false;
-  enum status status = fleet->options->batch > 0 ? sim_request_batch(&fleet->form, lane->devices, lane->count, &lane->request)
-                                                 : sim_request_single(&fleet->form, lane->devices[0], &lane->request);
+  enum status status = STATUS_OK;
+  if (fleet->options->batch > 0)
+    status = sim_request_batch(&fleet->form, lane->devices, lane->count, &lane->request);
+  else if (fleet->options->request[0] != '\0')
+    status = sim_request_given(&fleet->form, lane->devices[0], &lane->request);
+  else
+    status = sim_request_single(&fleet->form, lane->devices[0], &lane->request);
   if (status != STATUS_OK) {
     sim_stats_failure(&fleet->stats, "memory", false);
     return false;

@@ -115,6 +115,7 @@ static enum status check_together(const struct sim_options *options, char **erro
   for (const char *at = options->token; *at != '\0'; at++)
     if (*at <= ' ' || *at > '~') return refuse(error, "--token: a blank or control character in it", "", "");
   if (options->mode == SIM_REPLAY && options->file == NULL) return refuse(error, "replay needs a file", "", "");
+  if (options->request[0] != '\0' && options->batch > 0) return refuse(error, "--request goes without --batch", "", "");
   if (options->interval_ms == 0 && options->churn > 0) return refuse(error, "--churn needs an interval over 0", "", "");
   return STATUS_OK;
 }

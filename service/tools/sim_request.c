@@ -40,11 +40,37 @@ static enum status make_batch(struct sim_request_form *form, const struct sim_op
   return buf_append_str(&form->item_tail, STR_LIT("\"}"));
 }
 
+/* The request line of --request with each {device} filled in by an id whose digits are still to come. */
+static enum status append_given_line(struct sim_request_form *form, const struct sim_options *options) {
+  static const char place[] = "{device}";
+  enum status status = STATUS_OK;
+  const char *at = options->request;
+  for (const char *next; status == STATUS_OK && (next = strstr(at, place)) != NULL; at = next + sizeof place - 1) {
+    if (form->place_count == SIM_PLACES_MAX) return STATUS_TOO_LARGE;
+    status = buf_append(&form->given, at, (size_t)(next - at));
+    if (status == STATUS_OK) status = sim_append_segment(&form->given, str_from(options->prefix));
+    form->places[form->place_count++] = form->given.len;
+    if (status == STATUS_OK) status = buf_append(&form->given, "0000000000", (size_t)form->digits);
+  }
+  return status == STATUS_OK ? buf_append_str(&form->given, str_from(at)) : status;
+}
+
+static enum status make_given(struct sim_request_form *form, const struct sim_options *options, const struct sim_url *url) {
+  enum status status = append_given_line(form, options);
+  if (status == STATUS_OK) status = append_common(&form->given, options, url);
+  size_t body_len = strlen(options->body);
+  if (status == STATUS_OK && (body_len > 0 || strncmp(options->request, "POST ", 5) == 0))
+    status = buf_printf(&form->given, "Content-Length: %zu\r\n", body_len);
+  if (status == STATUS_OK) status = buf_printf(&form->given, "\r\n%s", options->body);
+  return status;
+}
+
 enum status sim_request_form_new(struct sim_request_form *form, const struct sim_options *options, const struct sim_url *url) {
   *form = (struct sim_request_form){.digits = 1};
   for (int64_t largest = options->devices - 1; largest >= 10; largest /= 10) form->digits++;
   enum status status = make_single(form, options, url);
   if (status == STATUS_OK) status = make_batch(form, options, url);
+  if (status == STATUS_OK && options->request[0] != '\0') status = make_given(form, options, url);
   if (status != STATUS_OK) sim_request_form_free(form);
   return status;
 }
@@ -55,6 +81,7 @@ void sim_request_form_free(struct sim_request_form *form) {
   buf_free(&form->batch_head);
   buf_free(&form->item_head);
   buf_free(&form->item_tail);
+  buf_free(&form->given);
 }
 
 /* The number with its leading zeros. */
@@ -77,6 +104,16 @@ enum status sim_request_single(const struct sim_request_form *form, uint32_t dev
   char digits[DIGITS_MAX];
   buf_clear(out);
   return append_three(out, &form->single_head, number_of(form, device, digits), &form->single_tail);
+}
+
+enum status sim_request_given(const struct sim_request_form *form, uint32_t device, struct buf *out) {
+  char digits[DIGITS_MAX];
+  struct str number = number_of(form, device, digits);
+  buf_clear(out);
+  enum status status = buf_append_str(out, buf_str(&form->given));
+  for (size_t i = 0; i < form->place_count && status == STATUS_OK; i++)
+    memcpy(out->data + form->places[i], number.data, number.len);
+  return status;
 }
 
 enum status sim_request_named(const struct sim_request_form *form, struct str device, struct buf *out) {

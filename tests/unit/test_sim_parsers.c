@@ -112,7 +112,8 @@ static struct sim_request_form form_of(struct sim_options *options, const char *
 
 static void requests_carry_the_devices(void **state) {
   (void)state;
-  struct sim_options options = {.tenant = "t1", .token = "s3", .prefix = "a/", .ttl_ms = 500, .devices = 1000};
+  struct sim_options options = {
+      .request = "", .body = "", .tenant = "t1", .token = "s3", .prefix = "a/", .ttl_ms = 500, .devices = 1000};
   struct sim_request_form form = form_of(&options, "http://[::1]:8/base");
   struct buf out = {0};
   assert_status(STATUS_OK, sim_request_single(&form, 7, &out));
@@ -145,6 +146,30 @@ static void requests_carry_the_devices(void **state) {
   buf_free(&out);
 }
 
+static void a_given_request_names_the_device_where_it_is_told_to(void **state) {
+  (void)state;
+  struct sim_options options = {
+      .request = "GET /HSET/{device}/{device}/1", .body = "", .tenant = "t", .token = "s", .prefix = "a ", .devices = 100};
+  struct sim_request_form form = form_of(&options, "http://h:7");
+  struct buf out = {0};
+  assert_status(STATUS_OK, sim_request_given(&form, 42, &out));
+  assert_string_equal(buf_text(&out), "GET /HSET/a%2042/a%2042/1 HTTP/1.1\r\nHost: h:7\r\nAuthorization: Bearer s\r\n\r\n");
+  sim_request_form_free(&form);
+
+  options.request = "POST /x";
+  options.body = "[]";
+  form = form_of(&options, "http://h:7");
+  assert_status(STATUS_OK, sim_request_given(&form, 1, &out));
+  assert_string_equal(buf_text(&out), "POST /x HTTP/1.1\r\nHost: h:7\r\nAuthorization: Bearer s\r\nContent-Length: 2\r\n\r\n[]");
+  sim_request_form_free(&form);
+  buf_free(&out);
+
+  struct sim_url parts;
+  options.request = "GET {device}{device}{device}{device}{device}{device}{device}{device}{device}";
+  assert_status(STATUS_OK, sim_url_parse(STR_LIT("http://h"), &parts));
+  assert_status(STATUS_TOO_LARGE, sim_request_form_new(&form, &options, &parts));
+}
+
 static bool make_form(void *context) {
   struct sim_options *options = context;
   struct sim_url parts;
@@ -157,7 +182,8 @@ static bool make_form(void *context) {
 
 static void requests_survive_failed_allocations(void **state) {
   (void)state;
-  struct sim_options options = {.tenant = "t1", .token = "s3", .prefix = "a", .ttl_ms = 500, .devices = 1000};
+  struct sim_options options = {
+      .request = "GET /{device}", .body = "b", .tenant = "t1", .token = "s3", .prefix = "a", .ttl_ms = 500, .devices = 1000};
   assert_true(alloc_fail_sweep(make_form, &options) >= 6);
 }
 
@@ -446,6 +472,7 @@ int main(void) {
       cmocka_unit_test(answers_are_taken_at_any_cut),
       cmocka_unit_test(broken_answers_are_refused),
       cmocka_unit_test(requests_carry_the_devices),
+      cmocka_unit_test(a_given_request_names_the_device_where_it_is_told_to),
       cmocka_unit_test(requests_survive_failed_allocations),
       cmocka_unit_test(times_keep_their_milliseconds),
       cmocka_unit_test(fields_follow_rfc_4180),

@@ -117,8 +117,16 @@ static int stop(void **state) {
 }
 
 static struct sim_options fleet_options(void) {
-  return (struct sim_options){
-      .mode = SIM_FLEET, .tenant = "t", .token = "s", .prefix = "d", .devices = 10, .connections = 4, .seed = 1, .ttl_ms = 60000};
+  return (struct sim_options){.mode = SIM_FLEET,
+                              .tenant = "t",
+                              .token = "s",
+                              .prefix = "d",
+                              .devices = 10,
+                              .connections = 4,
+                              .seed = 1,
+                              .ttl_ms = 60000,
+                              .request = "",
+                              .body = ""};
 }
 
 /* Runs a fleet until the server's script stops the loop, and hands over its statistics. */
@@ -255,6 +263,8 @@ static void write_file(char path[64], const char *text) {
 
 static struct sim_options replay_options(const char *file, const char *timeshim) {
   return (struct sim_options){.mode = SIM_REPLAY,
+                              .request = "",
+                              .body = "",
                               .tenant = "t",
                               .token = "s",
                               .prefix = "n-",
