@@ -107,6 +107,7 @@ if_changed = $(1) >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new
 -include $(shell find $(BUILD)/obj $(BUILD)/gen -name '*.d' 2>/dev/null)
 
 include tests/tests.mk
+include tests/bench/bench.mk
 
 ## For people
 

@@ -92,7 +92,7 @@ static void make_fleet(struct bench *bench) {
   uint32_t *partition = calloc(count, sizeof *partition);
   if (!bench->names || !bench->buckets || !bench->order || !bench->first || !partition) die("fleet", "no memory");
   for (size_t i = 0; i < count; i++) {
-    snprintf(bench->names[i], sizeof bench->names[i], "device-%09zu", i);
+    snprintf(bench->names[i], sizeof bench->names[i], "device-%09u", (uint32_t)i % 1000000000U);
     bench->buckets[i] = placement_bucket(str_from(bench->names[i]), bench->tenant.buckets);
     partition[i] = placement_partition(bench->tenant.id, bench->buckets[i], (uint32_t)partitions);
     bench->first[partition[i] + 1]++;

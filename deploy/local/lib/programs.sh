@@ -124,3 +124,13 @@ installed_postgres() {
     fi
   done | sort -n | tail -n 1 | cut -d' ' -f2
 }
+
+# Peers of the benchmark. They are never the machine's own, so that a bench compares the same programs on every machine of a release.
+peers_ready() { [ -x "$deps/bin/bench-nginx" ] && [ -x "$deps/bin/bench-webdis" ]; }
+
+find_peers() {
+  private_tree "$(own_release)" "$deps/peers" 'nginx|webdis' nginx webdis
+  link_tree_program bench-nginx peers usr/sbin/nginx
+  link_tree_program bench-webdis peers usr/bin/webdis
+  "$deps/bin/bench-nginx" -v >/dev/null 2>&1 || die "the unpacked nginx does not run here"
+}
