@@ -114,11 +114,13 @@ include tests/bench/bench.mk
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
 
-run: all ## serves on 127.0.0.1:8080 (PORT=n) with a private Redis and PostgreSQL below .local; Ctrl-C stops all of it, data stays
+run: ## serves on 127.0.0.1:8080 (PORT=n) with a private Redis and PostgreSQL below .local; Ctrl-C stops all of it, data stays
+	@$(MAKE) --no-print-directory $(jobs) all
 	@deploy/local/setup servers
 	@exec deploy/local/run --build $(BUILD) --port $(PORT)
 
-demo: all ## make run with a simulated fleet that comes and goes, so that there is something to see
+demo: ## make run with a simulated fleet that comes and goes, so that there is something to see
+	@$(MAKE) --no-print-directory $(jobs) all
 	@deploy/local/setup servers
 	@exec deploy/local/run --build $(BUILD) --port $(PORT) --demo
 
