@@ -166,6 +166,24 @@ static void test_lost_facts_come_back_from_the_live_field(void **state) {
   keyspace_check(&stage.redis);
 }
 
+/* By hand, or by an older release: such values are as good as none, and fail no batch. */
+static void test_values_that_nobody_can_read(void **state) {
+  (void)state;
+  stage_beat(&stage, "d1", 1000);
+  stage_beat(&stage, "d2", 1000);
+  stage_disconnect(&stage, "d3", NULL);
+  for (int i = 1; i <= 2; i++) redis_text(&stage.redis, "HSET test:presence:session:v1:{0}:t42:7 d%d nonsense", i);
+  redis_text(&stage.redis, "HDEL test:presence:live:v1:{0}:t42:7 d1 d2");
+  redis_text(&stage.redis, "HSET test:presence:closed:v1:{0} t42/d3 nonsense");
+  assert_int_equal(stage_look(&stage, "d1").state, STORE_NONE);
+  assert_int_equal(stage_look(&stage, "d3").state, STORE_NONE);
+  assert_int_equal(stage_disconnect(&stage, "d1", NULL), DISCONNECT_NOTHING_OPEN);
+  assert_int_equal(stage_beat(&stage, "d1", 2000).code, RECORD_OPENED);
+  stage_listen_until(&stage, 1001);
+  assert_int_equal(stage_expire(&stage).orphans, 1);
+  assert_int_equal(redis_integer(&stage.redis, "HLEN test:presence:session:v1:{0}:t42:7"), 1);
+}
+
 static void test_count_is_never_negative(void **state) {
   (void)state;
   stage_beat(&stage, "d1", 1000);
@@ -202,6 +220,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_orphans),
     cmocka_unit_test(test_facts_without_a_score_are_in_doubt),
     cmocka_unit_test(test_lost_facts_come_back_from_the_live_field),
+    cmocka_unit_test(test_values_that_nobody_can_read),
     cmocka_unit_test(test_count_is_never_negative),
     cmocka_unit_test(test_expire_in_parts),
 };

@@ -13,11 +13,9 @@ local k, device, only = 7, ARGV[4], ARGV[5]
 presence_time()
 local _, tenant = place(k)
 if is_stale(call('HGET', KEYS[6], tenant), ARGV[3]) then return {'ok', 'stale'} end
-local facts = call('HGET', KEYS[k + 1], device)
-if not facts then return {'ok', 'nothing_open'} end
-local session, score = parse(facts), score_of(k, device)
-local value = live_look(KEYS[k], KEYS[k + 2], device)
-if not (value and parse(value).paused == P) and not lives_by(score) then
+local session, score = facts_of(k, device), score_of(k, device)
+if not session then return {'ok', 'nothing_open'} end
+if not on_clock((live_look(KEYS[k], KEYS[k + 2], device))) and not lives_by(score) then
   -- It was over before: nothing is open, and nobody has said so yet.
   close(k, device, session, score, 'timeout')
   return {'ok', 'nothing_open'}

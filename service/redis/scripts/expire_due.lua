@@ -20,14 +20,13 @@ for k = 7, #KEYS, 4 do
   local found = call('ZRANGEBYSCORE', due, '-inf', '(' .. text(cutoff), 'WITHSCORES', 'LIMIT', 0, per_bucket)
   for i = 1, #found, 2 do
     local device, score = found[i], tonumber(found[i + 1])
-    local facts = call('HGET', KEYS[k + 1], device)
-    if facts then
-      close(k, device, parse(facts), score, 'timeout')
+    local session = facts_of(k, device)
+    if session then
+      close(k, device, session, score, 'timeout')
       lags[#lags + 1] = L - score
     else
-      call('HDEL', KEYS[k], device)
       call('ZREM', due, device)
-      call('HDEL', KEYS[k + 3], device)
+      for _, key in ipairs({KEYS[k], KEYS[k + 1], KEYS[k + 3]}) do call('HDEL', key, device) end
       orphans = orphans + 1
     end
   end

@@ -19,13 +19,13 @@ if is_stale(call('HGET', KEYS[3], tenant), ARGV[4]) then return {'stale'} end
 -- Redis's cycle removes a field in the very millisecond of its deadline, in which the device is still alive.
 local function is_at_deadline(session, score) return score == now - P and session.paused == P and not session.lost end
 
-local function open_session(k, device, facts)
-  local session, score = parse(facts), score_of(k, device)
+local function open_session(k, device, session)
+  local score = score_of(k, device)
   local deadline = score and score + session.paused
   local state, offline_at, reason = 'unknown', '', ''
   local value, expiry = live_look(KEYS[k], KEYS[k + 2], device)
-  local live = value and parse(value)
-  if live and live.paused == P and expiry >= now then
+  local live = on_clock(value)
+  if live and expiry >= now then
     state, session, deadline = 'online', live, expiry
   elseif is_at_deadline(session, score) then
     state = 'online'
@@ -40,14 +40,14 @@ end
 local function closed_session(value)
   local id, start, ttl, last_seen, offline_at, reason, meta =
       value:match('^([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),(.*)$')
-  return {'closed', id, tonumber(start), last_seen, tonumber(ttl), offline_at, reason, meta}
+  return id and {'closed', id, tonumber(start), last_seen, tonumber(ttl), offline_at, reason, meta}
 end
 
 local reply = {'ok', now}
 for i = 5, #ARGV, 2 do
   local k, device = tonumber(ARGV[i]), ARGV[i + 1]
-  local facts = call('HGET', KEYS[k + 1], device)
-  local closed = not facts and call('HGET', KEYS[2], tenant .. '/' .. device)
-  reply[#reply + 1] = facts and open_session(k, device, facts) or closed and closed_session(closed) or 0
+  local session = facts_of(k, device)
+  local closed = not session and call('HGET', KEYS[2], tenant .. '/' .. device)
+  reply[#reply + 1] = session and open_session(k, device, session) or closed and closed_session(closed) or 0
 end
 return reply

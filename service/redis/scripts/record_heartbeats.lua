@@ -87,14 +87,12 @@ end
 
 -- All that is not a plain renewal. value: of the live field, or false. Returns the code and the open session, if any.
 local function judge(k, device, o, value, meta)
-  local on_clock = value and parse(value)
-  if on_clock and on_clock.paused ~= P then on_clock = nil end
-  local facts = call('HGET', KEYS[k + 1], device)
-  local session = facts and parse(facts) or on_clock
+  local live = on_clock(value)
+  local session = facts_of(k, device) or live
   local code = '1'
   if session then
     local score = score_of(k, device)
-    if on_clock or lives_by(score) then
+    if live or lives_by(score) then
       session.ttl = o.ttl
       put(k, device, session)
       if not score or L + o.ttl < score then lower_next(k, L + o.ttl) end

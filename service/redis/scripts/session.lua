@@ -5,9 +5,22 @@
 
 -- The value of live and facts: "1790000000000-0,0,90000,0": the session's id; its start, as a difference to the id's milliseconds;
 -- ttl_ms; the P it was written under. A "?" at the end of the facts: restored from PostgreSQL and not heard since, last_seen is lost.
+-- What nobody can read is as good as none: it must not make every batch with that device fail.
 local function parse(value)
   local id, ms, offset, ttl, paused, lost = value:match('^((%d+)%-%d+),(%-?%d+),(%d+),(%-?%d+)(%??)$')
-  return {id = id, start = ms + offset, ttl = tonumber(ttl), paused = tonumber(paused), lost = lost == '?'}
+  return id and {id = id, start = ms + offset, ttl = tonumber(ttl), paused = tonumber(paused), lost = lost == '?'}
+end
+
+-- The open session, or nothing.
+local function facts_of(k, device)
+  local value = call('HGET', KEYS[k + 1], device)
+  return value and parse(value)
+end
+
+-- The session in a live field's value (or false), if the field counts.
+local function on_clock(value)
+  local session = value and parse(value)
+  return session and session.paused == P and session
 end
 
 local function value_of(session)
