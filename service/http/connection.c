@@ -51,7 +51,7 @@ static void enter(struct connections *connections, struct connection *connection
 }
 
 /* The library sees the end of the stream and closes. */
-static void cut(struct connections *connections, struct connection *connection) {
+void connections_cut(struct connections *connections, struct connection *connection) {
   if (connection->cut) return;
   connection->cut = true;
   connections->cut_count++;
@@ -62,7 +62,7 @@ static void cut(struct connections *connections, struct connection *connection) 
 static void make_room(struct connections *connections) {
   struct connection *oldest = connections->lists[CONNECTION_IDLE].head;
   while (oldest != NULL && oldest->cut) oldest = oldest->next;
-  if (oldest != NULL && connections->count - connections->cut_count >= connections->max) cut(connections, oldest);
+  if (oldest != NULL && connections->count - connections->cut_count >= connections->max) connections_cut(connections, oldest);
 }
 
 static bool ask_kernel(const struct connection *connection, struct tcp_info *info) {
@@ -81,7 +81,7 @@ static void visit(struct connections *connections, struct connection *connection
   struct tcp_info info;
   if (!ask_kernel(connection, &info)) return;
   if (has_ended(connection, &info))
-    cut(connections, connection);
+    connections_cut(connections, connection);
   else if (connection->state == CONNECTION_IDLE && info.tcpi_bytes_received > connection->consumed)
     connections_move(connections, connection, CONNECTION_RECEIVING); /* a later request has begun */
 }
@@ -105,7 +105,8 @@ static void visit_some(struct connections *connections, struct connection_list *
 
 static void cut_overdue(struct connections *connections, enum connection_state state, int64_t before_us) {
   struct connection *connection = connections->lists[state].head;
-  for (; connection != NULL && connection->since_us <= before_us; connection = connection->next) cut(connections, connection);
+  for (; connection != NULL && connection->since_us <= before_us; connection = connection->next)
+    connections_cut(connections, connection);
 }
 
 static void on_tick(struct loop_timer *timer) {
@@ -160,7 +161,7 @@ void connections_move(struct connections *connections, struct connection *connec
   enter(connections, connection, state);
   if (state != CONNECTION_IDLE) return;
   if (connections->closing)
-    cut(connections, connection);
+    connections_cut(connections, connection);
   else
     make_room(connections);
 }
@@ -179,12 +180,12 @@ void connections_close(struct connections *connections) {
   if (connections->request_timeout_us > CLOSING_US) connections->request_timeout_us = CLOSING_US;
   if (connections->idle_timeout_us > CLOSING_US) connections->idle_timeout_us = CLOSING_US;
   struct connection *connection = connections->lists[CONNECTION_IDLE].head;
-  for (; connection != NULL; connection = connection->next) cut(connections, connection);
+  for (; connection != NULL; connection = connection->next) connections_cut(connections, connection);
 }
 
 void connections_cut_all(struct connections *connections) {
   for (int state = 0; state < CONNECTION_STATE_COUNT; state++) {
     struct connection *connection = connections->lists[state].head;
-    for (; connection != NULL; connection = connection->next) cut(connections, connection);
+    for (; connection != NULL; connection = connection->next) connections_cut(connections, connection);
   }
 }

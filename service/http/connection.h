@@ -72,6 +72,8 @@ void connections_move(struct connections *connections, struct connection *connec
 /* The request of this many bytes is whole. bytes 0: not known (chunked, TLS), the kernel is asked. */
 void connections_request_whole(struct connections *connections, struct connection *connection, uint64_t bytes);
 
+/* The library closes it at its next run. */
+void connections_cut(struct connections *connections, struct connection *connection);
 /* No connection stays idle from now on, and nobody gets more than a second to send or to read. */
 void connections_close(struct connections *connections);
 /* Whatever they do. */

@@ -46,7 +46,7 @@ void dispatch_release(struct http_request *request) {
 }
 
 /* The answer goes out. Before the request is whole the library then closes the connection after it. */
-static enum MHD_Result send_reply(struct http_request *request) {
+enum MHD_Result dispatch_send(struct http_request *request) {
   struct MHD_Response *response = request->response;
   bool shared = request->response_shared;
   request->phase = PHASE_REPLIED;
@@ -66,7 +66,7 @@ static enum MHD_Result refuse(struct http_request *request) {
     return MHD_YES;
   }
   request->connection->rejected_early = true;
-  return send_reply(request);
+  return dispatch_send(request);
 }
 
 static enum MHD_Result refuse_with(struct http_request *request, enum prepared_reply reply) {
@@ -105,6 +105,12 @@ static enum MHD_Result accept_body(struct http_request *request) {
   return MHD_YES;
 }
 
+static enum MHD_Result suspend(struct http_request *request) {
+  request->suspended = true;
+  MHD_suspend_connection(request->mhd);
+  return MHD_YES;
+}
+
 static void on_directory(struct directory_waiter *waiter, bool refreshed) {
   struct http_request *request = (struct http_request *)(void *)((char *)waiter - offsetof(struct http_request, waiter));
   request->directory_refreshed = refreshed;
@@ -113,6 +119,7 @@ static void on_directory(struct directory_waiter *waiter, bool refreshed) {
     return;
   }
   request->suspended = false;
+  request->server->run_due = true;
   MHD_resume_connection(request->mhd);
 }
 
@@ -123,9 +130,7 @@ static enum MHD_Result ask_directory(struct http_request *request) {
     return refuse_with(request, PREPARED_TOKEN_UNCHECKED);
   request->phase = PHASE_DIRECTORY;
   request->asked_directory = true;
-  request->suspended = true;
-  MHD_suspend_connection(request->mhd);
-  return MHD_YES;
+  return suspend(request);
 }
 
 static const struct directory_snapshot *newest_snapshot(struct http_server *server) {
@@ -284,10 +289,20 @@ static enum MHD_Result on_whole(struct http_request *request) {
       request->server->options.handlers[public->route](public);
     }
   }
-  if (request->http_status != 0) return send_reply(request);
-  request->suspended = true;
-  MHD_suspend_connection(request->mhd);
+  if (request->http_status != 0) return dispatch_send(request);
+  if (request->server->options.tls_cert != NULL) return suspend(request); /* what TLS has decrypted must not wait for a run */
+  request->polled = true;
+  request->server->polled_count++;
   return MHD_YES;
+}
+
+/* The library asks for the answer: it is there (the connection was resumed), or the request was polled in vain. */
+static enum MHD_Result on_asked(struct http_request *request) {
+  if (request->http_status != 0) return dispatch_send(request);
+  if (++request->polled_runs < POLLED_RUNS_MAX) return MHD_YES;
+  request->polled = false;
+  request->server->polled_count--;
+  return suspend(request);
 }
 
 enum MHD_Result dispatch_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
@@ -298,6 +313,7 @@ enum MHD_Result dispatch_handle(void *context, struct MHD_Connection *mhd, const
   if (*upload_size > 0) {
     bool go_on = on_body(request, upload, *upload_size);
     *upload_size = 0;
+    request->server->run_due = true; /* more may have arrived already */
     return go_on ? MHD_YES : MHD_NO;
   }
   switch (request->phase) {
@@ -305,7 +321,7 @@ enum MHD_Result dispatch_handle(void *context, struct MHD_Connection *mhd, const
   case PHASE_DIRECTORY: return authorise(request);
   case PHASE_BODY:
   case PHASE_DISCARD: return on_whole(request);
-  case PHASE_HANDLING: return send_reply(request);
+  case PHASE_HANDLING: return on_asked(request);
   case PHASE_REPLIED: break;
   }
   return MHD_YES;
@@ -318,7 +334,10 @@ void dispatch_completed(void *context, struct MHD_Connection *mhd, void **reques
   *request_context = NULL;
   if (request == NULL) return;
   bool awaited = request->http_status == 0 && (request->phase == PHASE_DIRECTORY || request->phase == PHASE_HANDLING);
+  server->run_due = true; /* the next request may have arrived already */
+  if (request->polled) server->polled_count--;
   if (awaited) {
+    request->polled = false;
     request->mhd = NULL;
     request->connection = NULL;
   } else {

@@ -116,7 +116,14 @@ static void deliver(struct http_request *request, unsigned http_status, struct M
     dispatch_release(request);
   } else if (request->suspended) {
     request->suspended = false;
+    server->run_due = true;
     MHD_resume_connection(request->mhd);
+  } else if (request->polled) {
+    request->polled = false;
+    server->polled_count--;
+    server->run_due = true;
+    struct connection *connection = request->connection;
+    if (dispatch_send(request) != MHD_YES) connections_cut(&server->connections, connection);
   }
 }
 

@@ -5,7 +5,7 @@
  *   DIRECTORY  the directory, asked once for a token or tenant it did not know (suspended)
  *   BODY       the library, as the body comes in
  *   DISCARD    the same, for a refused request with a small body: read to its end, so that the connection can stay
- *   HANDLING   the handler; where it does not reply at once, the connection is suspended
+ *   HANDLING   the handler; where it does not reply at once it is polled (server_state.h), then the connection is suspended
  *   REPLIED    the library, which sends; then the request is released
  *
  * A request whose connection has gone while something still works for it (DIRECTORY, HANDLING) is an orphan: `mhd` is NULL, and
@@ -34,7 +34,9 @@ struct http_request {
   struct connection *connection;
   struct MHD_Connection *mhd; /* NULL: an orphan */
   enum request_phase phase;
-  bool suspended;       /* resumed by the reply */
+  bool suspended; /* resumed by the reply */
+  bool polled;    /* waits for the reply without being suspended, see server_state.h */
+  unsigned polled_runs;
   bool asked_directory; /* once is enough */
   bool directory_refreshed;
   bool body_expected;  /* a length above 0 is declared, or chunked */

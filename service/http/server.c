@@ -83,16 +83,21 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
     if (*socket_context == NULL) (void)shutdown(fd, SHUT_RDWR);
   } else if (connection != NULL) {
     bool still_sends = connection->rejected_early || connection->state == CONNECTION_RECEIVING;
-    if (still_sends && !connection->cut && !server->draining) linger_start(&server->lingering, server->loop, fd);
+    if (still_sends && !connection->cut && !server->draining) linger_start(&server->closing, server->loop, fd);
     connections_remove(&server->connections, connection);
-    server->place_freed = true;
+    server->run_due = true; /* the library looks at its full listener again only when it is run */
   }
+}
+
+static void run_library(struct http_server *server) {
+  server->run_due = false;
+  server->last_run_us = loop_now_us(server->loop);
+  (void)MHD_run(server->daemon);
 }
 
 static void on_ready(struct loop_watch *watch, uint32_t events) {
   (void)events;
-  struct http_server *server = watch->context;
-  (void)MHD_run(server->daemon);
+  run_library(watch->context);
 }
 
 static struct MHD_Daemon *start_daemon(struct http_server *server) {
@@ -164,15 +169,16 @@ out:
 }
 
 void http_server_run(struct http_server *server) {
-  if (!server->place_freed && MHD_get_timeout64s(server->daemon) != 0) return;
-  server->place_freed = false;
-  (void)MHD_run(server->daemon);
+  if (!server->run_due && http_server_sleep_us(server) != 0) return;
+  run_library(server);
 }
 
 int64_t http_server_sleep_us(struct http_server *server) {
-  if (server->place_freed) return 0;
+  if (server->run_due) return 0;
   int64_t wait_ms = MHD_get_timeout64s(server->daemon);
-  return wait_ms < 0 ? -1 : wait_ms * 1000;
+  if (wait_ms != 0 || server->polled_count == 0) return wait_ms < 0 ? -1 : wait_ms * 1000;
+  int64_t left_us = server->last_run_us + POLLED_SLEEP_US - loop_now_us(server->loop);
+  return left_us > 0 ? left_us : 0;
 }
 
 void http_server_drain(struct http_server *server) {
@@ -188,7 +194,7 @@ void http_server_drain(struct http_server *server) {
   if (listen_fd >= 0) close(listen_fd);
   replies_close_connections(&server->replies);
   connections_close(&server->connections);
-  linger_stop_all(&server->lingering);
+  linger_stop_all(&server->closing);
 }
 
 void http_server_cut(struct http_server *server) { connections_cut_all(&server->connections); }
@@ -200,7 +206,7 @@ bool http_server_is_idle(const struct http_server *server) {
 void http_server_free(struct http_server *server) {
   if (server == NULL) return;
   if (server->watch.ready != NULL) loop_watch_remove(server->loop, &server->watch);
-  linger_stop_all(&server->lingering);
+  linger_stop_all(&server->closing);
   if (server->daemon != NULL) MHD_stop_daemon(server->daemon);
   connections_stop(&server->connections);
   replies_free(&server->replies);

@@ -1,4 +1,9 @@
-/* server_state.h: what server.c, dispatch.c and reply.c share. */
+/* server_state.h: what server.c, dispatch.c and reply.c share.
+ *
+ * To suspend a connection and resume it costs three system calls (out of the library's epoll set, into it again, a read that
+ * finds nothing), and Redis mostly answers within the next passes. So a request whose handler has not replied is polled first:
+ * the library keeps its connection among those with something to do and asks for the answer at each run, which is cheap, and is
+ * not run for that reason alone. Who was polled in vain POLLED_RUNS_MAX times is suspended: a slow Redis, a long poll. */
 #ifndef PRESENCE_HTTP_SERVER_STATE_H
 #define PRESENCE_HTTP_SERVER_STATE_H
 
@@ -9,6 +14,8 @@ enum {
   /* Request line, headers and the library's bookkeeping of a connection: over it 414 or 431. */
   CONNECTION_MEMORY_BYTES = 8192,
   STATUS_SLOTS = 24,
+  POLLED_RUNS_MAX = 8,
+  POLLED_SLEEP_US = 1000, /* between two runs while anybody is polled: the library's own work must not wait longer */
 };
 
 struct http_server {
@@ -17,10 +24,12 @@ struct http_server {
   struct MHD_Daemon *daemon;
   struct loop_watch watch; /* of the library's epoll descriptor */
   bool draining;
-  bool place_freed; /* a connection was closed: the library looks at its full listener again only when it is run */
+  bool run_due; /* the library has something to do of which it does not tell by its time-out */
+  size_t polled_count;
+  int64_t last_run_us;
 
   struct connections connections;
-  struct linger_list lingering;
+  struct linger_list closing; /* linger.h */
   struct request_pool requests;
   size_t requests_alive; /* orphans too */
   struct body_pool bodies;
@@ -42,5 +51,7 @@ enum MHD_Result dispatch_handle(void *context, struct MHD_Connection *mhd, const
                                 const char *version, const char *upload, size_t *upload_size, void **request_context);
 void dispatch_completed(void *context, struct MHD_Connection *mhd, void **request_context, enum MHD_RequestTerminationCode code);
 void dispatch_release(struct http_request *request);
+/* Hands the answer to the library. */
+enum MHD_Result dispatch_send(struct http_request *request);
 
 #endif

@@ -313,7 +313,7 @@ static void broken_framing_is_refused(void **state) {
       {"GET /heal thz HTTP/1.1\r\nHost: x\r\n\r\n", 400, 0},
       {"GET /healthz HTTP/1.1\r\nHost: x\r\nBroken header\r\n\r\n", 400, 0},
       {"GET /healthz HTTP/1.1\r\nHost: x\r\n folded: 1\r\n\r\n", 400, 200},
-      {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, 0},
+      {"\x16\x03\x01\x02\x01\x01\xfc\x03\x03\r\n\r\n", 400, 0},
   };
   for (size_t i = 0; i < LENGTH(cases); i++) {
     int status = status_of_raw(cases[i].text);
