@@ -61,6 +61,11 @@ enum status outbox_device_page(struct pg_client *client, struct str tenant, stru
 struct str device_page_id(const struct device_page *page, size_t i);
 void device_page_free(struct device_page *page);
 
+/* The device's newest `most` sessions and its availability, as the JSON object of the HTTP API, appended to *json.
+ * STATUS_NOT_FOUND: there is no such device. */
+enum status outbox_device_history(struct pg_client *client, struct str tenant, struct str device, int64_t most,
+                                  struct buf *json) MUST_CHECK;
+
 /* How many rows the tenant has in presence.device. */
 enum status outbox_known_devices(struct pg_client *client, struct str tenant, int64_t *known) MUST_CHECK;
 
