@@ -187,4 +187,43 @@ enum status store_count_decode(const redisReply *reply, struct store_count *coun
 enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
 enum status store_counts_decode(const redisReply *reply, const redisReply **pairs) MUST_CHECK;
 
+/* A tenant's buckets in a partition: *first and every `partitions`th after it; false where it has none there. */
+bool store_first_bucket(const struct redis_target *target, const struct store_tenant *tenant, uint32_t partition,
+                        uint32_t *first);
+#define STORE_BUCKETS_MAX 4096 /* of a tenant in a partition: recount reads all of them in one call, about 4 ms */
+
+enum drift_action { DRIFT_REPORT, DRIFT_REPAIR };
+
+/* ---- recount: a tenant's count in a partition against its facts, at one instant. STATUS_TOO_LARGE: more than STORE_BUCKETS_MAX
+ * buckets. STATUS_STALE: settings of an older generation. */
+struct recount_result {
+  int64_t count; /* as it was */
+  int64_t open_sessions;
+};
+enum status store_recount_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                 const struct store_tenant *tenant, enum drift_action action) MUST_CHECK;
+enum status store_recount_decode(const redisReply *reply, struct recount_result *result) MUST_CHECK;
+
+/* ---- compare_due: a walk that compares facts, due and next of a tenant in a partition, in steps of about a millisecond.
+ * Zero-initialised is its beginning; decode moves it on. */
+struct compare_cursor {
+  uint32_t buckets_done; /* of the tenant's in the partition */
+  bool in_due;           /* of the bucket under way: facts come first */
+  uint64_t scan;
+  bool end;
+};
+struct compare_found {
+  int64_t facts_lost; /* a live field without facts: the facts come back */
+  int64_t orphans;    /* a due member without facts: removed */
+  int64_t due_lost;   /* facts without due: get a deadline */
+  int64_t next_late;  /* a bucket that the detector would not have looked at in time */
+};
+enum status store_compare_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                 int64_t outage_ms, const struct store_tenant *tenant, const struct compare_cursor *cursor,
+                                 enum drift_action action) MUST_CHECK;
+/* Adds to *found. target and tenant as encoded: they tell when the walk is over. */
+enum status store_compare_decode(const redisReply *reply, const struct redis_target *target, uint32_t partition,
+                                 const struct store_tenant *tenant, struct compare_cursor *cursor,
+                                 struct compare_found *found) MUST_CHECK;
+
 #endif

@@ -2,10 +2,9 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "session.h"
+#include "store.h"
 
-#define BUCKETS_PER_PARTITION_MAX 4096 /* the recount walks all of a tenant's in one script call */
-#define DEVICES_PER_BUCKET 32          /* what a full bucket holds: Redis's compact encoding is smallest and fastest there */
+#define DEVICES_PER_BUCKET 32 /* what a full bucket holds: Redis's compact encoding is smallest and fastest there */
 #define ABSENT INT64_C(-1)
 
 #define TENANT_SQL                                                                                                               \
@@ -54,7 +53,7 @@ static enum cli_exit choose_buckets(struct cli *cli, struct settings *settings) 
   if (code != CLI_OK) return code;
   bool given = settings->buckets != ABSENT;
   if (!given) settings->buckets = (settings->max_devices + DEVICES_PER_BUCKET - 1) / DEVICES_PER_BUCKET;
-  int64_t most = BUCKETS_PER_PARTITION_MAX * partitions;
+  int64_t most = STORE_BUCKETS_MAX * partitions;
   if (settings->buckets <= most) return CLI_OK;
   if (given)
     return cli_fail_usage("--buckets = %" PRId64 ": not allowed with %" PRId64 " partitions; allowed: 1 to %" PRId64,

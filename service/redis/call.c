@@ -126,13 +126,16 @@ void call_partition_key(struct redis_call *call, const struct redis_target *targ
   close_key(call, at, keys_append_partition(&call->bytes, redis_target_env(target), key, partition));
 }
 
+void call_bucket_key(struct redis_call *call, const struct redis_target *target, enum bucket_key key, uint32_t partition,
+                     struct str tenant, uint32_t bucket) {
+  size_t at = open_key(call);
+  if (call->status) return;
+  close_key(call, at, keys_append_bucket(&call->bytes, redis_target_env(target), key, partition, tenant, bucket));
+}
+
 void call_bucket_keys(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str tenant,
                       uint32_t bucket) {
-  for (enum bucket_key key = 0; key < BUCKET_KEY_COUNT; key++) {
-    size_t at = open_key(call);
-    if (call->status) return;
-    close_key(call, at, keys_append_bucket(&call->bytes, redis_target_env(target), key, partition, tenant, bucket));
-  }
+  for (enum bucket_key key = 0; key < BUCKET_KEY_COUNT; key++) call_bucket_key(call, target, key, partition, tenant, bucket);
 }
 
 enum status call_end(struct redis_call *call) {

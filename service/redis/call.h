@@ -31,6 +31,8 @@ struct redis_call {
 
 void call_begin(struct redis_call *call, enum script script, size_t keys);
 void call_partition_key(struct redis_call *call, const struct redis_target *target, enum partition_key key, uint32_t partition);
+void call_bucket_key(struct redis_call *call, const struct redis_target *target, enum bucket_key key, uint32_t partition,
+                     struct str tenant, uint32_t bucket);
 /* live, session, due, meta: in the order of enum bucket_key. */
 void call_bucket_keys(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str tenant,
                       uint32_t bucket);

@@ -20,6 +20,8 @@ void store_settings(struct redis_call *call, const struct store_tenant *tenant) 
   call_str(call, (struct str){text, (size_t)len});
 }
 
+bool store_is_stale(const redisReply *reply) { return reply_is_word(reply_at(reply, 0, REDIS_REPLY_STRING), "stale"); }
+
 enum status store_str_at(const redisReply *array, size_t i, struct str *text) {
   const redisReply *element = reply_at(array, i, REDIS_REPLY_STRING);
   if (!element) return STATUS_PROTOCOL;

@@ -15,6 +15,9 @@ void store_settings(struct redis_call *call, const struct store_tenant *tenant);
 /* Where the keys of the nth place begin in Lua's KEYS, with `before` keys in front. */
 static inline int64_t store_key_index(size_t before, size_t n) { return (int64_t)(before + n * BUCKET_KEY_COUNT + 1); }
 
+/* The script refuses the caller's settings of the tenant: {'stale'}. */
+bool store_is_stale(const redisReply *reply);
+
 /* Element i as a session id, an int64, a run of bytes. STATUS_PROTOCOL. */
 enum status store_id_at(const redisReply *array, size_t i, struct session_id *id) MUST_CHECK;
 enum status store_int_at(const redisReply *array, size_t i, int64_t *value) MUST_CHECK;

@@ -95,7 +95,7 @@ static enum status decode_device(const redisReply *item, struct store_device *de
 }
 
 enum status store_read_decode(const redisReply *reply, size_t count, int64_t *now_ms, struct store_device *devices) {
-  if (reply_is_word(reply_at(reply, 0, REDIS_REPLY_STRING), "stale")) return STATUS_STALE;
+  if (store_is_stale(reply)) return STATUS_STALE;
   if (!reply_is_ok(reply, 2) || reply->elements != count + 2) return STATUS_PROTOCOL;
   enum status status = store_int_at(reply, 1, now_ms);
   for (size_t i = 0; i < count && !status; i++) status = decode_device(reply->element[i + 2], &devices[i]);

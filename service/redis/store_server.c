@@ -1,4 +1,4 @@
-/* store_server.c: lease, adopt, adopted, counts: what concerns a partition as a whole. */
+/* store_server.c: lease, adopt, adopted: what concerns a partition as a whole. */
 #include "store_common.h"
 
 enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str worker,
@@ -50,39 +50,4 @@ enum status store_adopted_encode(struct redis_call *call, const struct redis_tar
   call_partition_key(call, target, PARTITION_CLOCK, partition);
   call_run_id(call, NULL);
   return call_end(call);
-}
-
-static void begin_counts(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
-  call_begin(call, SCRIPT_COUNTS, 3);
-  call_partition_key(call, target, PARTITION_CLOCK, partition);
-  call_partition_key(call, target, PARTITION_COUNT_KEY, partition);
-  call_partition_key(call, target, PARTITION_RECOUNT, partition);
-  call_run_id(call, NULL);
-}
-
-enum status store_count_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                               struct str tenant) {
-  begin_counts(call, target, partition);
-  call_str(call, tenant);
-  return call_end(call);
-}
-
-enum status store_count_decode(const redisReply *reply, struct store_count *count) {
-  if (!reply_is_ok(reply, 5)) return STATUS_PROTOCOL;
-  enum status status = store_int_at(reply, 1, &count->open_sessions);
-  if (!status) status = store_int_at(reply, 2, &count->now_ms);
-  if (!status) status = store_int_or_at(reply, 3, TIME_MS_LOST, &count->recalibrated_ms);
-  if (!status) status = store_int_at(reply, 4, &count->drift);
-  return status;
-}
-
-enum status store_counts_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
-  begin_counts(call, target, partition);
-  return call_end(call);
-}
-
-enum status store_counts_decode(const redisReply *reply, const redisReply **pairs) {
-  if (!reply_is_ok(reply, 2)) return STATUS_PROTOCOL;
-  *pairs = reply_at(reply, 1, REDIS_REPLY_ARRAY);
-  return *pairs && (*pairs)->elements % 2 == 0 ? STATUS_OK : STATUS_PROTOCOL;
 }

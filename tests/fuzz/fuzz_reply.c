@@ -87,14 +87,21 @@ static void fuzz_count(const redisReply *reply) {
   check(status == STATUS_OK || status == STATUS_PROTOCOL);
 }
 
+static void fuzz_recount(const redisReply *reply) {
+  struct recount_result result;
+  enum status status = store_recount_decode(reply, &result);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL || status == STATUS_STALE);
+}
+
 static void fuzz_counts(const redisReply *reply) {
   const redisReply *pairs;
   if (!store_counts_decode(reply, &pairs)) check(pairs->elements % 2 == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const decoders[])(const redisReply *reply) = {fuzz_record, fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,
-                                                              fuzz_stream, fuzz_lease,      fuzz_adopt, fuzz_count,  fuzz_counts};
+  static void (*const decoders[])(const redisReply *reply) = {fuzz_record, fuzz_disconnect, fuzz_read,   fuzz_expire,
+                                                              fuzz_next,   fuzz_stream,     fuzz_lease,  fuzz_adopt,
+                                                              fuzz_count,  fuzz_counts,     fuzz_recount};
   enum { DECODERS = sizeof decoders / sizeof decoders[0] };
   if (size == 0) return 0;
   redisReader *reader = redisReaderCreate();
