@@ -42,8 +42,8 @@ static void test_keys(void **state) {
   buf_clear(&out);
   assert_status(STATUS_OK, keys_append_bucket(&out, STR_LIT("e"), BUCKET_META, UINT32_MAX, STR_LIT("a"), UINT32_MAX));
   assert_string_equal(buf_text(&out), "e:presence:meta:v1:{4294967295}:a:4294967295");
-  static const char *const names[PARTITION_KEY_COUNT] = {"clock", "next",   "transitions", "closed",
-                                                         "count", "tenant", "lease",       "trial"};
+  static const char *const names[PARTITION_KEY_COUNT] = {"clock",  "next",    "transitions", "closed", "count",
+                                                         "tenant", "recount", "lease",       "trial"};
   for (enum partition_key key = 0; key < PARTITION_KEY_COUNT; key++) {
     char expected[64];
     buf_clear(&out);
