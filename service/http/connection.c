@@ -144,6 +144,7 @@ struct connection *connections_add(struct connections *connections, int fd, bool
   connection->peer_is_local = peer_is_local;
   enter(connections, connection, CONNECTION_RECEIVING);
   connections->count++;
+  connections->accepted++;
   make_room(connections);
   if (!connections->tick.armed) loop_timer_set(connections->loop, &connections->tick, TICK_US);
   return connection;

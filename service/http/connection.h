@@ -56,6 +56,7 @@ struct connections {
   struct loop_timer tick;
   int64_t request_timeout_us, idle_timeout_us, visit_us;
   size_t count, max;
+  uint64_t accepted; /* in all */
   size_t cut_count; /* of count: cut, the library has not closed them yet */
   bool closing;     /* an orderly stop: nothing stays idle */
 };

@@ -183,11 +183,11 @@ int64_t http_server_sleep_us(struct http_server *server) {
 
 void http_server_drain(struct http_server *server) {
   if (server->draining) return;
-  size_t before = 0;
-  for (int round = 0; round < ACCEPT_ROUNDS_MAX; round++) {
-    before = server->connections.count;
-    (void)MHD_run(server->daemon);
-    if (server->connections.count == before) break;
+  uint64_t before = 0;
+  for (int round = 0; round < ACCEPT_ROUNDS_MAX; round++) { /* the library accepts a few per run */
+    before = server->connections.accepted;
+    run_library(server);
+    if (server->connections.accepted == before) break;
   }
   server->draining = true;
   int listen_fd = MHD_quiesce_daemon(server->daemon);
