@@ -66,6 +66,18 @@ void device_page_free(struct device_page *page);
 enum status outbox_device_history(struct pg_client *client, struct str tenant, struct str device, int64_t most,
                                   struct buf *json) MUST_CHECK;
 
+/* Removes the row of a device that is offline; the guard against repeats stays. last: the session that ended last, as far as the
+ * caller knows; NULL: whichever it was. */
+enum forget_outcome {
+  FORGET_DONE,
+  FORGET_RETURNED, /* a later session has been published: the row stays */
+  FORGET_WAITING,  /* the end of `last` has not been published yet */
+  FORGET_ONLINE,   /* the row says online */
+  FORGET_UNKNOWN,  /* there is no row */
+};
+enum status outbox_forget_device(struct pg_client *client, struct str tenant, struct str device, const struct session_id *last,
+                                 enum forget_outcome *outcome) MUST_CHECK;
+
 /* How many rows the tenant has in presence.device. */
 enum status outbox_known_devices(struct pg_client *client, struct str tenant, int64_t *known) MUST_CHECK;
 

@@ -1,6 +1,9 @@
+#include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "device.h"
+#include "devices/forget.h"
 #include "outbox.h"
 #include "redis_side.h"
 
@@ -112,18 +115,88 @@ static enum cli_exit show(struct cli *cli, struct redis_side *side, const struct
   return code;
 }
 
-enum cli_exit device_show(struct cli *cli) {
-  struct tenant tenant = {0};
+/* Checks the words and opens the way to Redis. redis_side_close in any case. */
+static enum cli_exit begin(struct cli *cli, struct tenant *tenant, struct redis_side *side) {
+  *side = (struct redis_side){0};
   enum cli_exit code = cli_check_tenant_id(cli->words[0]);
   if (code != CLI_OK) return code;
   if (!device_id_valid(str_from(cli->words[1]))) {
     return cli_fail_usage("the device's id is not 1 to %d bytes of UTF-8 without control characters", DEVICE_ID_MAX);
   }
-  code = find_tenant(cli, &tenant);
-  if (code != CLI_OK) return code;
+  code = find_tenant(cli, tenant);
+  return code == CLI_OK ? redis_side_open(cli, side) : code;
+}
+
+enum cli_exit device_show(struct cli *cli) {
+  struct tenant tenant = {0};
   struct redis_side side;
-  code = redis_side_open(cli, &side);
+  enum cli_exit code = begin(cli, &tenant, &side);
   if (code == CLI_OK) code = show(cli, &side, &tenant);
+  redis_side_close(&side);
+  return code;
+}
+
+/* ---- device forget */
+
+static enum status disconnect(struct redis_side *side, int64_t outage_ms, const struct tenant *tenant, struct str device,
+                              struct forget *forget) {
+  struct store_tenant of = device_store_tenant(tenant);
+  struct device_place place = device_place(tenant, device, side->partitions);
+  enum disconnect_code code;
+  struct session_id session;
+  redis_round_begin(&side->round);
+  enum status status = store_disconnect_encode(redis_round_call(&side->round), side->target, place.partition, outage_ms, &of,
+                                               place.bucket, device, NULL);
+  if (status != STATUS_OK) return status;
+  redis_round_add(&side->round, place.partition);
+  status = redis_round_send(&side->round, side->conn);
+  if (status == STATUS_OK) status = store_disconnect_decode(side->round.replies[0], &code, &session);
+  if (status == STATUS_OK && code == DISCONNECT_STALE) status = STATUS_STALE;
+  if (status == STATUS_OK && code == DISCONNECT_CLOSED) forget_note_session(forget, session);
+  return status;
+}
+
+static void pause_ms(int64_t ms) {
+  struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+/* One look at Redis, and where nothing is left there at the row. */
+static enum cli_exit forget_step(struct cli *cli, struct redis_side *side, const struct tenant *tenant, struct forget *forget,
+                                 enum forget_step *step) {
+  struct str device = str_from(cli->words[1]);
+  struct store_device redis;
+  enum status status = ask_redis(side, cli->config.outage_ms, tenant, device, &redis);
+  if (status != STATUS_OK) return redis_side_fail(side, status);
+  *step = forget_judge_redis(forget, &redis);
+  if (*step != FORGET_READ_ROW) return CLI_OK;
+  enum forget_outcome outcome;
+  status = outbox_forget_device(cli->pg, tenant->id, device, forget->has_session ? &forget->session : NULL, &outcome);
+  if (status != STATUS_OK) return cli_fail_query(cli, status, NULL);
+  *step = forget_judge_row(forget, outcome);
+  return CLI_OK;
+}
+
+static enum cli_exit forget_device(struct cli *cli, struct redis_side *side, const struct tenant *tenant) {
+  struct forget forget = {0};
+  enum status status = disconnect(side, cli->config.outage_ms, tenant, str_from(cli->words[1]), &forget);
+  if (status != STATUS_OK) return redis_side_fail(side, status);
+  for (int64_t waited_ms = 0; waited_ms < FORGET_WAIT_MS; waited_ms += FORGET_PAUSE_MS) {
+    enum forget_step step = FORGET_LOOK_AGAIN;
+    enum cli_exit code = forget_step(cli, side, tenant, &forget, &step);
+    if (code != CLI_OK || step == FORGET_GONE) return code;
+    if (step == FORGET_NEVER_SEEN) return cli_fail("no heartbeat of this device was ever recorded");
+    pause_ms(FORGET_PAUSE_MS);
+  }
+  return cli_fail("the session is closed, but its end has not reached PostgreSQL yet; repeat, so that the device is removed");
+}
+
+enum cli_exit device_forget(struct cli *cli) {
+  struct tenant tenant = {0};
+  struct redis_side side;
+  enum cli_exit code = begin(cli, &tenant, &side);
+  if (code == CLI_OK) code = forget_device(cli, &side, &tenant);
   redis_side_close(&side);
   return code;
 }

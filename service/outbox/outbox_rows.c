@@ -7,7 +7,6 @@
 #include "pg_array.h"
 
 #define DEVICE_ROWS_MAX 1000
-#define HISTORY_LOOK_MAX 10000 /* ends of sessions read for one answer */
 
 static enum status done(PGresult *result, enum status status) {
   PQclear(result);
@@ -80,25 +79,6 @@ enum status outbox_known_devices(struct pg_client *client, struct str tenant, in
                                              values, lengths, formats, 0, &result);
   *known = 0;
   if (status == STATUS_OK && PQntuples(result) == 1) status = read_int64(result, 0, 0, known);
-  return done(result, status);
-}
-
-enum status outbox_device_history(struct pg_client *client, struct str tenant, struct str device, int64_t most,
-                                  struct buf *json) {
-  char most_text[24], look_text[24];
-  (void)snprintf(most_text, sizeof most_text, "%" PRId64, most);
-  (void)snprintf(look_text, sizeof look_text, "%d", HISTORY_LOOK_MAX);
-  const Oid types[] = {PG_OID_TEXT, PG_OID_TEXT, 0, 0};
-  const char *const values[] = {tenant.data, device.data, most_text, look_text};
-  const int lengths[] = {(int)tenant.len, (int)device.len, 0, 0};
-  const int formats[] = {1, 1, 0, 0};
-  PGresult *result;
-  enum status status = pg_client_exec_params(client, "SELECT presence.device_history($1, $2, $3, $4)", 4, types, values, lengths,
-                                             formats, 0, &result);
-  if (status == STATUS_OK && PQntuples(result) != 1) status = STATUS_PROTOCOL;
-  if (status == STATUS_OK && PQgetisnull(result, 0, 0)) status = STATUS_NOT_FOUND;
-  if (status == STATUS_OK)
-    status = buf_append_str(json, (struct str){PQgetvalue(result, 0, 0), (size_t)PQgetlength(result, 0, 0)});
   return done(result, status);
 }
 

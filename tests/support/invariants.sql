@@ -67,7 +67,8 @@ WITH events AS (
   WHERE jsonb_typeof(payload->'meta') NOT IN ('object', 'null')
   UNION ALL
   SELECT 'the device row is not the last event', t.tenant, t.device, t.seq
-  FROM told t LEFT JOIN presence.device d USING (tenant, device)
+  FROM told t LEFT JOIN presence.device d USING (tenant, device) LEFT JOIN presence.forgotten f USING (tenant, device)
   WHERE t.from_last = 1 AND (d.state IS DISTINCT FROM t.kind OR d.session::text IS DISTINCT FROM t.session)
+    AND NOT (d.state IS NULL AND t.kind = 'offline' AND f.session_ms || '-' || f.session_seq IS NOT DISTINCT FROM t.session)
 )
 SELECT * FROM breaches ORDER BY seq LIMIT 20;
