@@ -93,12 +93,46 @@ static void test_p2_a_ttl_changed_near_the_deadline(void **state) {
   world_check(world);
 }
 
+static bool is_heard_in_all_partitions(struct world *world) {
+  for (int partition = 0; partition < 8; partition++)
+    if (redis_integer(&world->redis, "HGET prod:presence:clock:v1:{%d} ingest_seen", partition) != world->clock_ms) return false;
+  return true;
+}
+
+/* Less than an outage, and not further before every partition has been marked. */
+static void listen_for(struct world *world, int64_t ms) {
+  for (; ms > 0; ms -= 4000) {
+    world_move_clock(world, ms < 4000 ? ms : 4000);
+    WAIT_UNTIL(is_heard_in_all_partitions(world), 5000);
+  }
+}
+
+/* 20 s of deafness move the deadline, which then holds to the millisecond; what is told is the time of the last heartbeat. */
+static void test_p1_an_outage_does_not_count(void **state) {
+  struct world *world = world_begin(state);
+  int64_t start_ms = world->clock_ms;
+  beat(world, "returns", 10000);
+  beat(world, "dead", 10000);
+  world_move_clock(world, 20000);
+  WAIT_UNTIL(is_heard_in_all_partitions(world), 5000);
+  assert_string_equal(device_state(world, "returns"), "unknown");
+  listen_for(world, 10000); /* its last millisecond */
+  assert_string_equal(device_state(world, "dead"), "unknown");
+  beat(world, "returns", 10000);
+  assert_string_equal(device_state(world, "returns"), "online");
+  world_move_clock(world, 1);
+  history_wait(&world->database, world->tenant, "dead", "online offline(timeout)");
+  assert_string_equal(history_payload(&world->database, world->tenant, "dead", 1, "offline_at_ms"),
+                      text_format("%lld", (long long)start_ms + 10000));
+  expect_history(world, "returns", "online");
+  world_check(world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_p1_a_heartbeat_at_the_deadline_renews),
-      cmocka_unit_test(test_p2_a_heartbeat_beside_the_detector),
-      cmocka_unit_test(test_p3_a_return_that_no_worker_saw),
-      cmocka_unit_test(test_p2_a_ttl_changed_near_the_deadline),
+      cmocka_unit_test(test_p1_a_heartbeat_at_the_deadline_renews), cmocka_unit_test(test_p2_a_heartbeat_beside_the_detector),
+      cmocka_unit_test(test_p3_a_return_that_no_worker_saw),        cmocka_unit_test(test_p2_a_ttl_changed_near_the_deadline),
+      cmocka_unit_test(test_p1_an_outage_does_not_count),
   };
   int failures = 0;
   for (int dialect = 0; dialect < DIALECT_COUNT; dialect++) {

@@ -133,6 +133,8 @@ static void test_metadata_belongs_to_the_session(void **state) {
   assert_string_equal(history_payload(&world->database, world->tenant, "d", 1, "meta"), "{\"w\": 2}");
   assert_string_equal(history_payload(&world->database, world->tenant, "d", 2, "meta"), "");
   assert_string_equal(history_payload(&world->database, world->tenant, "d", 3, "meta"), "");
+  expect_status(client, 204, "POST", device_path(world, "closed", "/heartbeat"), "{\"meta\":{\"y\":4}}");
+  expect_status(client, 204, "POST", device_path(world, "closed", "/disconnect"), NULL); /* leaves none behind in Redis */
   world_check(world);
 }
 

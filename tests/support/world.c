@@ -192,6 +192,17 @@ void world_end(struct world *world) {
   fail_msg("presenced ended with %d on SIGTERM", code);
 }
 
+/* A finding of a sanitizer stands in the log also of a process that was killed. */
+static bool has_finding(const struct world *world) {
+  for (size_t i = 0; i < world->process_count; i++) {
+    const struct presenced *process = &world->processes[i];
+    if (!presenced_logged(process, "Sanitizer: ") && !presenced_logged(process, "runtime error: ")) continue;
+    print_error("a sanitizer complains about process %zu\n", i);
+    return true;
+  }
+  return false;
+}
+
 static void show_logs(const struct world *world) {
   for (size_t i = 0; i < world->process_count; i++) child_show_log(text_format("process %zu", i), world->processes[i].log);
 }
@@ -200,7 +211,7 @@ int world_teardown(void **state) {
   struct world *world = *state;
   if (world == NULL) return 0; /* skipped */
   bool passed = world->begun == world->checked;
-  bool stopped = !passed || stop_processes(world) == 0;
+  bool stopped = (!passed || stop_processes(world) == 0) && !has_finding(world);
   if (!passed || !stopped) show_logs(world);
   for (size_t i = 0; i < world->process_count; i++) presenced_kill(&world->processes[i]);
   client_close(world->client);
