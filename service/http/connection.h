@@ -57,8 +57,8 @@ struct connections {
   int64_t request_timeout_us, idle_timeout_us, visit_us;
   size_t count, max;
   uint64_t accepted; /* in all */
-  size_t cut_count; /* of count: cut, the library has not closed them yet */
-  bool closing;     /* an orderly stop: nothing stays idle */
+  size_t cut_count;  /* of count: cut, the library has not closed them yet */
+  bool closing;      /* an orderly stop: nothing stays idle */
 };
 
 void connections_init(struct connections *connections, struct loop *loop, int64_t request_timeout_ms, int64_t idle_timeout_ms,
