@@ -1,15 +1,17 @@
-/* worker.c: the four duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
+/* worker.c: the five duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
  *
  *   coordinator   adoption, leases -> `held`
  *   detector      partitions held: next -> expire_due
  *   publisher     partitions held: stream -> outbox -> trim
  *   maintenance   the outbox's days, presence_online
+ *   recalibrator  partitions held: counts, facts and deadlines compared with each other
  */
 #include "worker.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "counts.h"
 #include "detector.h"
 #include "log.h"
 #include "partition_set.h"
@@ -20,7 +22,7 @@
 
 #define INTERRUPT_INTERVAL_US 100000
 
-enum { COORDINATOR, DETECTOR, PUBLISHER, MAINTENANCE, DUTY_COUNT };
+enum { COORDINATOR, DETECTOR, PUBLISHER, MAINTENANCE, RECALIBRATOR, DUTY_COUNT };
 
 struct duty_kind {
   const char *name;
@@ -46,6 +48,7 @@ struct worker {
   struct detector *detector;
   struct publisher *publisher;
   struct maintenance *maintenance;
+  struct recalibrator *recalibrator;
   struct duty duties[DUTY_COUNT];
   _Atomic bool redis_up;
 };
@@ -62,6 +65,9 @@ static enum status tick_publisher(struct worker *worker, int64_t *sleep_us) {
 static enum status tick_maintenance(struct worker *worker, int64_t *sleep_us) {
   return maintenance_tick(worker->maintenance, sleep_us);
 }
+static enum status tick_recalibrator(struct worker *worker, int64_t *sleep_us) {
+  return recalibrator_tick(worker->recalibrator, sleep_us);
+}
 static void finish_coordinator(struct worker *worker) { coordinator_finish(worker->coordinator); }
 
 static const struct duty_kind duty_kinds[DUTY_COUNT] = {
@@ -69,6 +75,7 @@ static const struct duty_kind duty_kinds[DUTY_COUNT] = {
     [DETECTOR] = {.name = "detector", .tick = tick_detector},
     [PUBLISHER] = {.name = "publisher", .tick = tick_publisher},
     [MAINTENANCE] = {.name = "maintenance", .tick = tick_maintenance},
+    [RECALIBRATOR] = {.name = "recalibrator", .tick = tick_recalibrator},
 };
 
 static enum status make_parts(struct worker *worker, const struct config *config, const struct redis_target *target) {
@@ -88,7 +95,15 @@ static enum status make_parts(struct worker *worker, const struct config *config
           .target = target, .clock = worker->clock, .held = &worker->held, .postgres_url = config->postgres_url},
       &worker->publisher);
   if (status != STATUS_OK) return status;
-  return maintenance_new(config, target, worker->clock, &worker->held, &worker->maintenance);
+  status = maintenance_new(config, target, worker->clock, &worker->held, &worker->maintenance);
+  if (status != STATUS_OK) return status;
+  return recalibrator_new(&(struct recalibrator_options){.target = target,
+                                                         .clock = worker->clock,
+                                                         .held = &worker->held,
+                                                         .postgres_url = config->postgres_url,
+                                                         .outage_ms = config->outage_ms,
+                                                         .interval_ms = config->recalibrate_ms},
+                          &worker->recalibrator);
 }
 
 enum status worker_new(const struct config *config, const struct redis_target *target, const struct clock *clock,
@@ -112,6 +127,7 @@ enum status worker_new(const struct config *config, const struct redis_target *t
 
 void worker_free(struct worker *worker) {
   if (worker == NULL) return;
+  recalibrator_free(worker->recalibrator);
   maintenance_free(worker->maintenance);
   publisher_free(worker->publisher);
   detector_free(worker->detector);
@@ -161,6 +177,7 @@ static bool wait_for_duties(struct worker *worker, int64_t limit_ms) {
     coordinator_interrupt(worker->coordinator);
     publisher_interrupt(worker->publisher);
     maintenance_interrupt(worker->maintenance);
+    recalibrator_interrupt(worker->recalibrator);
     if (stopper_wait_left(&worker->stopper, INTERRUPT_INTERVAL_US)) return true;
   } while (clock_monotonic_us(worker->clock) < deadline_us);
   return false;
