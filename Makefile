@@ -35,7 +35,8 @@ programs := $(if $(wildcard service/main.c),$(BUILD)/presenced) \
 scripts := $(wildcard service/redis/scripts/*.lua)
 migrations := $(wildcard migrations/*.sql)
 dashboard := $(wildcard $(addprefix service/dashboard/*.,html css js json svg))
-embedded := $(patsubst %,$(BUILD)/gen/embedded_%.c,scripts migrations dashboard)
+documents := service/http/openapi.json
+embedded := $(patsubst %,$(BUILD)/gen/embedded_%.c,scripts migrations dashboard documents)
 
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wconversion -Wvla -Wundef $(WERROR)
 hardening := -fstack-protector-strong -fPIE $(if $(SANITIZER),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
@@ -88,6 +89,7 @@ $(BUILD)/embed: service/tools/embed.c $(config)
 $(BUILD)/gen/embedded_scripts.c: $(scripts)
 $(BUILD)/gen/embedded_migrations.c: $(migrations)
 $(BUILD)/gen/embedded_dashboard.c: $(dashboard)
+$(BUILD)/gen/embedded_documents.c: $(documents)
 $(embedded): $(BUILD)/gen/embedded_%.c: $(BUILD)/embed $(BUILD)/gen/%.list
 	$(call quiet,EMBED,$*)$(BUILD)/embed $* $($*) >$@
 

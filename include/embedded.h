@@ -18,4 +18,7 @@ extern const size_t embedded_migrations_count;
 extern const struct embedded_file embedded_dashboard[]; /* service/dashboard/: *.html, *.css, *.js, *.json, *.svg */
 extern const size_t embedded_dashboard_count;
 
+extern const struct embedded_file embedded_documents[]; /* service/http/: openapi.json */
+extern const size_t embedded_documents_count;
+
 #endif
