@@ -25,5 +25,11 @@ enum status keys_append_bucket(struct buf *out, struct str env, enum bucket_key 
                                uint32_t bucket) MUST_CHECK;
 /* A member of `next`, "t42:7", into its parts; a tenant has no ':'. */
 enum status keys_parse_bucket_member(struct str member, struct str *tenant, uint32_t *bucket) MUST_CHECK;
+/* A key of a bucket of this env into its parts. */
+enum status keys_parse_bucket(struct str env, struct str key, uint32_t *partition, struct str *tenant,
+                              uint32_t *bucket) MUST_CHECK;
+/* What matches the keys of buckets (https://redis.io/docs/latest/commands/keys/). only: BUCKET_KEY_COUNT for all kinds;
+ * tenant.len 0: of all tenants. */
+enum status keys_append_bucket_pattern(struct buf *out, struct str env, enum bucket_key only, struct str tenant) MUST_CHECK;
 
 #endif

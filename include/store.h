@@ -5,6 +5,7 @@
 #ifndef PRESENCE_STORE_H
 #define PRESENCE_STORE_H
 
+#include "keys.h"
 #include "redis.h"
 #include "transition.h"
 
@@ -225,5 +226,39 @@ enum status store_compare_encode(struct redis_call *call, const struct redis_tar
 enum status store_compare_decode(const redisReply *reply, const struct redis_target *target, uint32_t partition,
                                  const struct store_tenant *tenant, struct compare_cursor *cursor,
                                  struct compare_found *found) MUST_CHECK;
+
+/* ---- empty_buckets: a step of taking a deleted tenant out of a partition: its open sessions are closed as by a disconnect, its
+ * keys go. The tenant's generation is that of the deletion: from the first call on nobody with an older one writes. */
+#define STORE_EMPTY_BUCKETS_MAX 32
+struct empty_result {
+  int64_t emptied;          /* buckets, from the first on */
+  int64_t closed;           /* sessions */
+  int64_t backlog;          /* entries of the stream */
+  struct session_id newest; /* entry of the stream: once it is published, all that this step closed is; NONE: it is empty */
+};
+enum status store_empty_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, int64_t outage_ms,
+                               const struct store_tenant *tenant, const uint32_t *buckets, size_t count,
+                               bool last /* its count goes, too */) MUST_CHECK;
+enum status store_empty_decode(const redisReply *reply, struct empty_result *result) MUST_CHECK;
+
+/* ---- scan_keys: a walk over keys of buckets. *cursor 0 begins and ends it; a key may come twice. tenant.len 0: of all tenants;
+ * only: this kind of key, BUCKET_KEY_COUNT: all. *keys: array of texts, see keys_parse_bucket. */
+enum status store_scan_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, uint64_t cursor,
+                              enum bucket_key only, struct str tenant, size_t about) MUST_CHECK;
+enum status store_scan_decode(const redisReply *reply, uint64_t *cursor, const redisReply **keys) MUST_CHECK;
+
+/* ---- measure: how large some buckets of one partition are. */
+#define STORE_MEASURE_MAX 32
+struct measured_bucket {
+  struct str tenant;
+  uint32_t bucket;
+  int64_t fields; /* open sessions */
+  int64_t bytes;  /* of its four keys, estimated from samples */
+  bool large;     /* some key is past the limit of Redis's compact encoding */
+};
+/* tenant and bucket of each are given. */
+enum status store_measure_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                 const struct measured_bucket *buckets, size_t count) MUST_CHECK;
+enum status store_measure_decode(const redisReply *reply, struct measured_bucket *buckets, size_t count) MUST_CHECK;
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
+#include "failpoint.h"
 #include "version.h"
 
 struct command {
@@ -105,6 +106,7 @@ int main(int argc, char **argv) {
   char *error;
   enum cli_exit code;
   enum status status = config_load(&cli.config, &line, &error);
+  if (status == STATUS_OK) status = failpoint_init(&error);
   if (status == STATUS_INVALID) {
     code = cli_fail_usage("%s", error);
   } else if (status != STATUS_OK) {

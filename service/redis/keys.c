@@ -77,3 +77,35 @@ enum status keys_parse_bucket_member(struct str member, struct str *tenant, uint
   *bucket = (uint32_t)number;
   return STATUS_OK;
 }
+
+/* Takes a prefix away. */
+static bool skip(struct str *text, struct str prefix) {
+  if (text->len < prefix.len || memcmp(text->data, prefix.data, prefix.len) != 0) return false;
+  text->data += prefix.len;
+  text->len -= prefix.len;
+  return true;
+}
+
+enum status keys_parse_bucket(struct str env, struct str key, uint32_t *partition, struct str *tenant, uint32_t *bucket) {
+  bool known = false;
+  if (!skip(&key, env)) return STATUS_INVALID;
+  for (enum bucket_key each = 0; each < BUCKET_KEY_COUNT && !known; each++) known = skip(&key, bucket_resources[each]);
+  const char *end = known && key.len > 0 ? memchr(key.data, '}', key.len) : NULL;
+  if (!end) return STATUS_INVALID;
+  struct str number = {key.data, (size_t)(end - key.data)};
+  int64_t value;
+  enum status status = str_to_int64(number, &value);
+  if (status) return status;
+  if (value > UINT32_MAX) return STATUS_INVALID;
+  *partition = (uint32_t)value;
+  if (!skip(&key, number) || !skip(&key, STR_LIT("}:"))) return STATUS_INVALID;
+  return keys_parse_bucket_member(key, tenant, bucket);
+}
+
+enum status keys_append_bucket_pattern(struct buf *out, struct str env, enum bucket_key only, struct str tenant) {
+  enum status status = buf_append_str(out, env);
+  if (!status) status = buf_append_str(out, only < BUCKET_KEY_COUNT ? bucket_resources[only] : STR_LIT(":presence:*:v1:{"));
+  if (!status) status = buf_append_str(out, STR_LIT("*}:"));
+  if (!status) status = buf_append_str(out, tenant.len > 0 ? tenant : STR_LIT("*"));
+  return status ? status : buf_append_str(out, STR_LIT(":*"));
+}

@@ -1,5 +1,6 @@
 #include "store_common.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 void store_session_keys(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
@@ -58,4 +59,24 @@ enum status store_reason(struct str text, enum transition_reason *reason) {
     return STATUS_OK;
   }
   return STATUS_PROTOCOL;
+}
+
+enum status store_cursor_at(const redisReply *array, size_t i, uint64_t *cursor) {
+  struct str text;
+  enum status status = store_str_at(array, i, &text);
+  if (status) return status;
+  uint64_t value = 0;
+  for (size_t at = 0; at < text.len; at++) {
+    unsigned digit = (unsigned char)text.data[at] - (unsigned)'0';
+    if (digit > 9 || value > (UINT64_MAX - digit) / 10) return STATUS_PROTOCOL;
+    value = value * 10 + digit;
+  }
+  *cursor = value;
+  return text.len > 0 ? STATUS_OK : STATUS_PROTOCOL;
+}
+
+void store_cursor(struct redis_call *call, uint64_t cursor) {
+  char text[24];
+  int len = snprintf(text, sizeof text, "%" PRIu64, cursor);
+  call_str(call, (struct str){text, (size_t)len});
 }

@@ -15,6 +15,10 @@ void store_settings(struct redis_call *call, const struct store_tenant *tenant);
 /* Where the keys of the nth place begin in Lua's KEYS, with `before` keys in front. */
 static inline int64_t store_key_index(size_t before, size_t n) { return (int64_t)(before + n * BUCKET_KEY_COUNT + 1); }
 
+/* The cursor of a SCAN, a decimal of 64 bits: as an argument, and as element i. */
+void store_cursor(struct redis_call *call, uint64_t cursor);
+enum status store_cursor_at(const redisReply *array, size_t i, uint64_t *cursor) MUST_CHECK;
+
 /* The script refuses the caller's settings of the tenant: {'stale'}. */
 bool store_is_stale(const redisReply *reply);
 

@@ -1,13 +1,9 @@
 /* store_counts.c: counts, recount and compare_due: open sessions of a tenant, and whether they are what they should be. */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "store_common.h"
 
 enum {
   COMPARE_BUCKETS = 32, /* keys in a call */
   COMPARE_WORK = 400,   /* members after which a call stops at the next page */
-  SCAN_TEXT_MAX = 24,
 };
 
 static void begin_counts(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
@@ -111,8 +107,6 @@ enum status store_compare_encode(struct redis_call *call, const struct redis_tar
                                  int64_t outage_ms, const struct store_tenant *tenant, const struct compare_cursor *cursor,
                                  enum drift_action action) {
   uint32_t buckets = buckets_of_step(target, tenant, partition, cursor);
-  char scan[SCAN_TEXT_MAX];
-  int len = snprintf(scan, sizeof scan, "%" PRIu64, cursor->scan);
   call_begin(call, SCRIPT_COMPARE_DUE, SESSION_KEYS + (size_t)buckets * BUCKET_KEY_COUNT);
   store_session_keys(call, target, partition);
   for (uint32_t n = 0; n < buckets; n++) {
@@ -124,23 +118,9 @@ enum status store_compare_encode(struct redis_call *call, const struct redis_tar
   store_settings(call, tenant);
   add_action(call, action);
   call_str(call, cursor->in_due ? STR_LIT("due") : STR_LIT("facts"));
-  call_str(call, (struct str){scan, (size_t)len});
+  store_cursor(call, cursor->scan);
   call_int(call, COMPARE_WORK);
   return call_end(call);
-}
-
-static enum status decode_scan(const redisReply *reply, size_t i, uint64_t *scan) {
-  struct str text;
-  enum status status = store_str_at(reply, i, &text);
-  if (status) return status;
-  uint64_t value = 0;
-  for (size_t at = 0; at < text.len; at++) {
-    unsigned digit = (unsigned char)text.data[at] - (unsigned)'0';
-    if (digit > 9 || value > (UINT64_MAX - digit) / 10) return STATUS_PROTOCOL;
-    value = value * 10 + digit;
-  }
-  *scan = value;
-  return text.len > 0 ? STATUS_OK : STATUS_PROTOCOL;
 }
 
 enum status store_compare_decode(const redisReply *reply, const struct redis_target *target, uint32_t partition,
@@ -153,7 +133,7 @@ enum status store_compare_decode(const redisReply *reply, const struct redis_tar
   uint64_t scan = 0;
   enum status status = store_int_at(reply, 1, &finished);
   if (!status) status = store_str_at(reply, 2, &phase);
-  if (!status) status = decode_scan(reply, 3, &scan);
+  if (!status) status = store_cursor_at(reply, 3, &scan);
   for (size_t i = 0; i < 4 && !status; i++) status = store_int_at(reply, 4 + i, &kinds[i]);
   if (status) return status;
   if (finished < 0 || finished > asked) return STATUS_PROTOCOL;
