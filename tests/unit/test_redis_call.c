@@ -54,6 +54,41 @@ static void test_keys(void **state) {
   buf_free(&out);
 }
 
+static void test_bucket_keys_in_parts(void **state) {
+  (void)state;
+  struct str tenant;
+  uint32_t partition, bucket;
+  assert_status(STATUS_OK,
+                keys_parse_bucket(STR_LIT("prod"), STR_LIT("prod:presence:session:v1:{31}:t42:7"), &partition, &tenant, &bucket));
+  assert_int_equal(partition, 31);
+  assert_true(str_equal(tenant, STR_LIT("t42")));
+  assert_int_equal(bucket, 7);
+  static const char *const others[] = {
+      "",
+      "prod",
+      "test:presence:session:v1:{31}:t42:7",
+      "prod:presence:count:v1:{31}",
+      "prod:presence:session:v1:{31",
+      "prod:presence:session:v1:{}:t42:7",
+      "prod:presence:session:v1:{x}:t42:7",
+      "prod:presence:session:v1:{31}t42:7",
+      "prod:presence:session:v1:{31}:t42",
+      "prod:presence:session:v1:{31}:t42:x",
+      "prod:presence:session:v1:{4294967296}:t42:7",
+      "prod:presence:session:v2:{31}:t42:7",
+  };
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    assert_true(keys_parse_bucket(STR_LIT("prod"), str_from(others[i]), &partition, &tenant, &bucket) != STATUS_OK);
+
+  struct buf pattern = {0};
+  assert_status(STATUS_OK, keys_append_bucket_pattern(&pattern, STR_LIT("prod"), BUCKET_SESSION, STR_NONE));
+  assert_string_equal(buf_text(&pattern), "prod:presence:session:v1:{*}:*:*");
+  buf_clear(&pattern);
+  assert_status(STATUS_OK, keys_append_bucket_pattern(&pattern, STR_LIT("e"), BUCKET_KEY_COUNT, STR_LIT("t42")));
+  assert_string_equal(buf_text(&pattern), "e:presence:*:v1:{*}:t42:*");
+  buf_free(&pattern);
+}
+
 static void test_bucket_members(void **state) {
   (void)state;
   struct str tenant;
@@ -278,6 +313,7 @@ static void test_record_replies_that_are_wrong(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_bucket_keys_in_parts),
       cmocka_unit_test(test_bucket_members),
       cmocka_unit_test(test_tick),
       cmocka_unit_test(test_heartbeats),
