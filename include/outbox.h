@@ -46,16 +46,17 @@ struct device_row {
 enum status outbox_device_rows(struct pg_client *client, struct str tenant, const struct str *devices, size_t count,
                                struct device_row *rows) MUST_CHECK;
 
-/* Some ids of a tenant's devices, in the order of their bytes. Zero-initialised; freed by device_page_free, also after a failure.
- */
+/* Some of a tenant's devices, in the order of the bytes of their ids. Zero-initialised; freed by device_page_free, also after a
+ * failure. */
 #define DEVICE_PAGE_MAX 1000
 struct device_page {
   size_t count;
   bool more; /* there are further ones */
   struct buf names;
-  uint32_t ends[DEVICE_PAGE_MAX]; /* in names */
+  uint32_t ends[DEVICE_PAGE_MAX];          /* in names */
+  struct device_row rows[DEVICE_PAGE_MAX]; /* of one that is online: only that, and the session */
 };
-/* The first `most` (1 to DEVICE_PAGE_MAX) ids behind `after` that begin with prefix; either may be empty. */
+/* The first `most` (1 to DEVICE_PAGE_MAX) behind `after` whose ids begin with prefix; either may be empty. */
 enum status outbox_device_page(struct pg_client *client, struct str tenant, struct str after, struct str prefix, size_t most,
                                struct device_page *page) MUST_CHECK;
 struct str device_page_id(const struct device_page *page, size_t i);

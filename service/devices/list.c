@@ -1,15 +1,16 @@
 /* GET /v1/tenants/{t}/devices: a page of a walk over the tenant's devices by the bytes of their ids.
  *
- *   the page's ids, from presence.device --> what is known of each (lookup.h: Redis, then the rows) --> those in the wanted state
+ *   the page, from presence.device --> what is known of each (lookup.h: Redis, and rows again where the two disagree) --> those
+ * in the wanted state
  *
  * Each id is looked at once in a walk, so that a device which is in the wanted state all the time appears exactly once. A state
- * is known only by looking: with a filter a page looks at LIST_FILTERED_LOOK devices and no more, however few of them match; it
- * may then be short, and the walk goes on behind the last one looked at. */
+ * is known only by looking: with a filter a page looks at LIST_FILTERED_LOOK devices (or `limit`, if that is more) and no more,
+ * however few of them match; it may then be short, and the walk goes on behind the last one looked at. */
 #include "api.h"
 #include "cursor.h"
 #include "lookup.h"
 
-enum { LIMIT_DEFAULT = 100, LIMIT_MAX = LOOKUP_DEVICES_MAX, LIST_FILTERED_LOOK = LOOKUP_DEVICES_MAX };
+enum { LIMIT_DEFAULT = 100, LIMIT_MAX = LOOKUP_DEVICES_MAX, LIST_FILTERED_LOOK = 400 };
 
 struct list {
   struct pg_job job;
@@ -87,7 +88,11 @@ static void got_page(struct pg_job *job) {
     reply_postgres_status(request, status);
     return;
   }
-  for (size_t i = 0; i < list->page.count; i++) devices[i].device = device_page_id(&list->page, i);
+  for (size_t i = 0; i < list->page.count; i++) {
+    devices[i] =
+        (struct lookup_device){.device = device_page_id(&list->page, i), .row = list->page.rows[i], .row_is_older = true};
+    list->page.rows[i] = (struct device_row){0}; /* the lookup's now */
+  }
   list->lookup = (struct lookup){.request = request, .devices = devices, .count = list->page.count, .done = looked_up};
   lookup_start(&list->lookup);
 }
@@ -139,7 +144,7 @@ static bool read_question(struct list *list) {
       !request_query_number(list->request, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &limit) || !read_cursor(list))
     return false;
   list->limit = (size_t)limit;
-  list->look = list->filtered ? LIST_FILTERED_LOOK : list->limit;
+  list->look = list->filtered && list->limit < LIST_FILTERED_LOOK ? LIST_FILTERED_LOOK : list->limit;
   return true;
 }
 

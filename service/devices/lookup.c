@@ -34,7 +34,12 @@ static enum status copy_text(struct request *request, struct str *text) {
   return STATUS_OK;
 }
 
-static bool needs_row(const struct lookup_device *device) { return device_needs_row(&device->redis); }
+/* A row read before Redis stands for offline, and beside a close; where it says online Redis has none of that, and it is read
+ * anew. */
+static bool needs_row(const struct lookup_device *device) {
+  bool contradicts = device->redis.state == STORE_NONE && (device->row.online || !device->row.found);
+  return device_needs_row(&device->redis) && (!device->row_is_older || contradicts);
+}
 
 static void judge_all(struct lookup *lookup) {
   bool again = false;
@@ -71,7 +76,11 @@ static void got_rows(struct pg_job *job) {
   struct lookup_rows *rows = (struct lookup_rows *)job;
   struct lookup *lookup = rows->lookup;
   enum status status = rows->status == STATUS_OK ? STATUS_OK : without_rows(lookup, STATUS_UNAVAILABLE);
-  for (size_t i = 0; i < rows->count && rows->status == STATUS_OK; i++) rows->devices[i]->row = rows->rows[i];
+  for (size_t i = 0; i < rows->count && rows->status == STATUS_OK; i++) {
+    buf_free(&rows->devices[i]->row.meta);
+    rows->devices[i]->row = rows->rows[i];
+    rows->devices[i]->row_is_older = false;
+  }
   lookup->postgres_failed = status != STATUS_OK;
   if (status == STATUS_OK)
     judge_all(lookup);

@@ -23,8 +23,9 @@ struct lookup_device {
   /* The rest is the lookup's. */
   struct device_place place;
   struct store_device redis; /* metadata copied */
-  struct device_row row;
-  bool wanted; /* in the round at hand */
+  struct device_row row;     /* the lookup's to free */
+  bool row_is_older;         /* the caller has read the row, before: that is enough where Redis does not contradict it */
+  bool wanted;               /* in the round at hand */
 };
 
 /* Embedded in memory of the request. */

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "outbox.h"
+#include "device_row.h"
 #include "pg_array.h"
 
 #define HISTORY_LOOK_MAX 10000 /* ends of sessions read for one answer */
@@ -13,6 +13,7 @@ struct str device_page_id(const struct device_page *page, size_t i) {
 }
 
 void device_page_free(struct device_page *page) {
+  for (size_t i = 0; i < page->count; i++) buf_free(&page->rows[i].meta);
   buf_free(&page->names);
   page->count = 0;
 }
@@ -29,7 +30,9 @@ static enum status take(const PGresult *result, struct str prefix, size_t most, 
     if (page->more) return STATUS_OK;
     enum status status = buf_append_str(&page->names, id);
     if (status != STATUS_OK) return status;
-    page->ends[page->count++] = (uint32_t)page->names.len;
+    page->ends[page->count] = (uint32_t)page->names.len;
+    status = device_row_read(result, row, 1, &page->rows[page->count++]);
+    if (status != STATUS_OK) return status;
   }
   return STATUS_OK;
 }
@@ -37,9 +40,8 @@ static enum status take(const PGresult *result, struct str prefix, size_t most, 
 enum status outbox_device_page(struct pg_client *client, struct str tenant, struct str after, struct str prefix, size_t most,
                                struct device_page *page) {
   if (most == 0 || most > DEVICE_PAGE_MAX) return STATUS_INVALID;
-  page->count = 0;
+  device_page_free(page);
   page->more = false;
-  buf_clear(&page->names);
   char limit[16];
   (void)snprintf(limit, sizeof limit, "%zu", most + 1); /* one more tells whether there are more */
   const Oid types[] = {PG_OID_TEXT, PG_OID_TEXT, PG_OID_TEXT, 0};

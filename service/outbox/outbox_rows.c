@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "outbox.h"
+#include "device_row.h"
 #include "pg_array.h"
 
 #define DEVICE_ROWS_MAX 1000
@@ -89,18 +89,18 @@ static enum transition_reason reason_of(const char *text) {
   return REASON_NONE;
 }
 
-static enum status read_device_row(const PGresult *result, int i, struct device_row *row) {
-  *row = (struct device_row){.found = !PQgetisnull(result, i, 0)};
+enum status device_row_read(const PGresult *result, int i, int first, struct device_row *row) {
+  *row = (struct device_row){.found = !PQgetisnull(result, i, first)};
   if (!row->found) return STATUS_OK;
-  row->online = strcmp(PQgetvalue(result, i, 0), "online") == 0;
+  row->online = strcmp(PQgetvalue(result, i, first), "online") == 0;
   int64_t *const numbers[] = {&row->session.ms,   &row->session.seq,   &row->online_since_ms,
                               &row->last_seen_ms, &row->offline_at_ms, &row->ttl_ms};
   enum status status = STATUS_OK;
   for (int n = 0; n < (int)(sizeof numbers / sizeof numbers[0]) && status == STATUS_OK; n++) {
-    status = read_int64(result, i, 1 + n, numbers[n]);
+    status = read_int64(result, i, first + 1 + n, numbers[n]);
   }
-  row->reason = reason_of(PQgetvalue(result, i, 7)); /* "" where null */
-  struct str meta = {PQgetvalue(result, i, 8), (size_t)PQgetlength(result, i, 8)};
+  row->reason = reason_of(PQgetvalue(result, i, first + 7)); /* "" where null */
+  struct str meta = {PQgetvalue(result, i, first + 8), (size_t)PQgetlength(result, i, first + 8)};
   return status == STATUS_OK ? buf_append_str(&row->meta, meta) : status;
 }
 
@@ -130,7 +130,7 @@ enum status outbox_device_rows(struct pg_client *client, struct str tenant, cons
   PGresult *result;
   enum status status = ask_device_rows(client, tenant, &names, &result);
   if (status == STATUS_OK && PQntuples(result) != (int)count) status = STATUS_PROTOCOL;
-  for (int i = 0; i < (int)count && status == STATUS_OK; i++) status = read_device_row(result, i, &rows[i]);
+  for (int i = 0; i < (int)count && status == STATUS_OK; i++) status = device_row_read(result, i, 0, &rows[i]);
   pg_array_free(&names);
   if (status != STATUS_OK) {
     for (size_t i = 0; i < count; i++) buf_free(&rows[i].meta);

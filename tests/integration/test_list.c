@@ -208,7 +208,7 @@ static void test_a_rare_state(void **state) {
   assert_int_equal(walk.count, 2);
   assert_string_equal(walk.ids[0], "d4321");
   assert_string_equal(walk.ids[1], "d77");
-  assert_int_equal(walk.pages, 5);
+  assert_int_equal(walk.pages, 13); /* 400 devices looked at in each */
   walk_free(&walk);
   world_check(world);
 }
@@ -225,6 +225,63 @@ static void test_what_redis_knows_goes_before_the_row(void **state) {
   world_end(world);
 }
 
+static int status_of(struct world *world, const char *path) {
+  return client_call(world->client, "GET", tenant_path(world, path), NULL)->status;
+}
+
+/* What Redis can answer alone is answered; the rest is 503 and names the server that is missing. */
+static void test_p5_servers_away(void **state) {
+  struct world *world = world_start(state, &(struct world_options){.proxies = true});
+  const char *query = tenant_path(world, "/devices/query");
+  beat(world, "on", 600000);
+  beat(world, "off", 600000);
+  expect_status(world->client, 204, "POST", device_path(world, "off", "/disconnect"), NULL);
+  world_drain(world);
+  proxy_refuse(world->postgres_proxy, true);
+  assert_string_equal(device_state(world, "on"), "online");
+  json_decref(expect(world->client, 200, "POST", query, "{\"devices\":[\"on\",\"on\"]}"));
+  expect_status(world->client, 204, "POST", device_path(world, "on", "/disconnect"), NULL);
+  json_decref(expect(world->client, 200, "POST", query, "{\"devices\":[\"on\"]}")); /* the close is still in Redis */
+  expect_error(world->client, 503, "postgres_unavailable", "POST", query, "{\"devices\":[\"on\",\"off\"]}");
+  expect_error(world->client, 503, "postgres_unavailable", "GET", device_path(world, "off", ""), NULL);
+  expect_error(world->client, 503, "postgres_unavailable", "GET", tenant_path(world, "/devices"), NULL);
+  proxy_refuse(world->postgres_proxy, false);
+  WAIT_UNTIL(status_of(world, "/devices") == 200, 10000);
+  proxy_refuse(world->redis_proxy, true);
+  expect_error(world->client, 503, "redis_unavailable", "POST", query, "{\"devices\":[\"on\"]}");
+  expect_error(world->client, 503, "redis_unavailable", "GET", tenant_path(world, "/devices?state=offline"), NULL);
+  proxy_refuse(world->redis_proxy, false);
+  WAIT_UNTIL(status_of(world, "/devices") == 200, 10000);
+  assert_string_equal(list(world, "state=offline"), "off on");
+  world_end(world);
+}
+
+/* Every way to read, as fast as it goes, beyond the deadline: the device goes offline when it would have without. */
+static void test_p9_reading_renews_nothing(void **state) {
+  struct world *world = world_start(state, &(struct world_options){.dialect = world_dialect});
+  const char *query = tenant_path(world, "/devices/query"), *page = tenant_path(world, "/devices?state=online");
+  beat(world, "d", 1500);
+  int64_t last_seen_ms = device_number(world, "d", "last_seen_ms");
+  int64_t reads = 0;
+  while (strcmp(device_state(world, "d"), "online") == 0) {
+    json_decref(expect(world->client, 200, "POST", query, "{\"devices\":[\"d\"]}"));
+    json_decref(expect(world->client, 200, "GET", page, NULL));
+    assert_true(redis_now_ms(&world->redis) < last_seen_ms + 1500 + wait_limit_ms(500));
+    reads += 3;
+  }
+  assert_true(redis_now_ms(&world->redis) >= last_seen_ms + 1500);
+  assert_true(reads > 150); /* over 100 a second */
+  assert_int_equal(device_number(world, "d", "last_seen_ms"), last_seen_ms);
+  history_wait(&world->database, world->tenant, "d", "online offline(timeout)");
+  assert_int_equal(device_number(world, "d", "offline_at_ms"), last_seen_ms + 1500);
+  world_end(world);
+}
+
+static int next_dialect(void **state) {
+  world_dialect++;
+  return world_teardown(state);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_states_prefixes_and_pages),
@@ -233,8 +290,13 @@ int main(void) {
       cmocka_unit_test(test_under_churn_each_steady_device_appears_once),
       cmocka_unit_test(test_a_rare_state),
   };
-  const struct CMUnitTest alone[] = {cmocka_unit_test_teardown(test_what_redis_knows_goes_before_the_row, world_teardown)};
-  int failures = 0;
-  RUN_IN_ALL_DIALECTS(tests, failures);
-  return failures + cmocka_run_group_tests(alone, NULL, NULL);
+  const struct CMUnitTest alone[] = {
+      cmocka_unit_test_teardown(test_what_redis_knows_goes_before_the_row, world_teardown),
+      cmocka_unit_test_teardown(test_p5_servers_away, world_teardown),
+      cmocka_unit_test_teardown(test_p9_reading_renews_nothing, next_dialect), /* native */
+      cmocka_unit_test_teardown(test_p9_reading_renews_nothing, next_dialect), /* hpexpire */
+      cmocka_unit_test_teardown(test_p9_reading_renews_nothing, next_dialect), /* compat */
+      cmocka_unit_test_teardown(test_p9_reading_renews_nothing, next_dialect), /* compat on Redis 7.0 */
+  };
+  return cmocka_run_group_tests(tests, world_group_start, world_teardown) + cmocka_run_group_tests(alone, NULL, NULL);
 }

@@ -19,12 +19,14 @@ if is_stale(call('HGET', KEYS[3], tenant), ARGV[4]) then return {'stale'} end
 -- Redis's cycle removes a field in the very millisecond of its deadline, in which the device is still alive.
 local function is_at_deadline(session, score) return score == now - P and session.paused == P and not session.lost end
 
-local function open_session(k, device, session)
+-- facts: the value that session was read from. The live field's is mostly the same, and reading it a second time would cost as
+-- much as two commands.
+local function open_session(k, device, facts, session)
   local score = score_of(k, device)
   local deadline = score and score + session.paused
   local state, offline_at, reason = 'unknown', '', ''
   local value, expiry = live_look(KEYS[k], KEYS[k + 2], device)
-  local live = on_clock(value)
+  local live = value == facts and session.paused == P and session or value ~= facts and on_clock(value)
   if live and expiry >= now then
     state, session, deadline = 'online', live, expiry
   elseif is_at_deadline(session, score) then
@@ -46,8 +48,9 @@ end
 local reply = {'ok', now}
 for i = 5, #ARGV, 2 do
   local k, device = tonumber(ARGV[i]), ARGV[i + 1]
-  local session = facts_of(k, device)
+  local facts = call('HGET', KEYS[k + 1], device)
+  local session = facts and parse(facts)
   local closed = not session and call('HGET', KEYS[2], tenant .. '/' .. device)
-  reply[#reply + 1] = session and open_session(k, device, session) or closed and closed_session(closed) or 0
+  reply[#reply + 1] = session and open_session(k, device, facts, session) or closed and closed_session(closed) or 0
 end
 return reply
