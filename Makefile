@@ -34,7 +34,9 @@ programs := $(if $(wildcard service/main.c),$(BUILD)/presenced) \
 
 scripts := $(wildcard service/redis/scripts/*.lua)
 migrations := $(wildcard migrations/*.sql)
-dashboard := $(wildcard $(addprefix service/dashboard/*.,html css js json svg))
+# The chart library is Debian's (libjs-chart.js), with its licence beside it; nothing of it is committed.
+dashboard := $(wildcard $(addprefix service/dashboard/*.,html css js svg)) /usr/share/javascript/chart.js/chart.min.js \
+  $(BUILD)/gen/chart-license.txt
 documents := service/http/openapi.json
 embedded := $(patsubst %,$(BUILD)/gen/embedded_%.c,scripts migrations dashboard documents)
 
@@ -90,6 +92,8 @@ $(BUILD)/gen/embedded_scripts.c: $(scripts)
 $(BUILD)/gen/embedded_migrations.c: $(migrations)
 $(BUILD)/gen/embedded_dashboard.c: $(dashboard)
 $(BUILD)/gen/embedded_documents.c: $(documents)
+$(BUILD)/gen/chart-license.txt: /usr/share/doc/libjs-chart.js/copyright | $(BUILD)/gen/dashboard.list
+	@cp $< $@
 $(embedded): $(BUILD)/gen/embedded_%.c: $(BUILD)/embed $(BUILD)/gen/%.list
 	$(call quiet,EMBED,$*)$(BUILD)/embed $* $($*) >$@
 

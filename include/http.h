@@ -26,11 +26,14 @@ enum route_id {
 #include "../service/http/routes.def"
 #undef ROUTE
 
+enum { ASSET_NAME_MAX = 32 };
+
 struct request {
   struct api_loop *api; /* the loop that serves it, and through it everything else (api.h) */
   enum route_id route;
   struct str tenant_id; /* percent-decoded; empty where the path has none */
   struct str device;    /* percent-decoded, valid by device_id_valid */
+  struct str asset;     /* the name of a file, as in the path; empty where there is none or it is too long to be one */
   struct tenant tenant; /* a copy of the directory's; its id is tenant_id. Set where the path has a tenant */
   unsigned scopes;      /* of the token */
   struct str body;      /* whole, within the route's limit */
@@ -51,6 +54,14 @@ bool request_query_number(struct request *request, const char *name, int64_t lea
 void reply_empty(struct request *request, unsigned http_status);                  /* 204 and the like; prepared once */
 void reply_json(struct request *request, unsigned http_status, struct buf *body); /* takes the buffer's memory */
 void reply_text(struct request *request, unsigned http_status, const char *content_type, struct buf *body);
+/* A file that is part of the program: its bytes are not copied, so they must stay. The browser keeps it and asks each time
+ * whether it is still the same (304). policy: a Content-Security-Policy, or NULL. */
+struct reply_file {
+  struct str bytes;
+  uint64_t fingerprint; /* another one for other bytes */
+  const char *content_type, *policy;
+};
+void reply_file(struct request *request, const struct reply_file *file);
 /* {"error": word, "message": formatted}; 503 and 429 get Retry-After. */
 void reply_error(struct request *request, unsigned http_status, const char *word, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -8,7 +8,7 @@
 
 enum {
   HEADER_COST_BYTES = 64,               /* what the library needs beside a header's bytes */
-  REPLY_ROOM_BYTES = 512,               /* status line and headers of any of our answers */
+  REPLY_ROOM_BYTES = 768,               /* status line and headers of any of our answers */
   DISCARD_MAX_BYTES = BODY_SMALL_BYTES, /* of a refused request's body, so that its connection can stay */
   DISCARD_CHUNKED_MAX_BYTES = 4194304,  /* of a chunked body that is too large, so that its client sees the 413 */
 };
@@ -188,6 +188,10 @@ static void read_ids(struct http_request *request, const struct route_match *mat
   if (match->has_device) {
     if (path_decode(match->device, request->device_bytes, sizeof request->device_bytes, &len) != STATUS_OK) len = 0;
     request->public.device = (struct str){request->device_bytes, len};
+  }
+  if (match->asset.len > 0 && match->asset.len <= sizeof request->asset_bytes) {
+    memcpy(request->asset_bytes, match->asset.data, match->asset.len);
+    request->public.asset = (struct str){request->asset_bytes, match->asset.len};
   }
 }
 

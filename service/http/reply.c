@@ -150,6 +150,35 @@ void reply_json(struct request *public, unsigned http_status, struct buf *body) 
   reply_text(public, http_status, "application/json", body);
 }
 
+/* What every answer with a file says, whether or not the bytes go along. */
+static bool add_file_headers(const struct replies *replies, struct MHD_Response *response, const struct reply_file *file,
+                             const char *etag) {
+  bool made = add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache") &&
+              add_header(response, MHD_HTTP_HEADER_ETAG, etag) && add_header(response, "X-Content-Type-Options", "nosniff") &&
+              add_header(response, "Referrer-Policy", "no-referrer") &&
+              add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+  if (file->policy != NULL) made = made && add_header(response, "Content-Security-Policy", file->policy);
+  if (replies->closing) made = made && add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  return made;
+}
+
+void reply_file(struct request *public, const struct reply_file *file) {
+  struct http_request *request = request_private(public);
+  char etag[24];
+  struct str known = STR_NONE;
+  snprintf(etag, sizeof etag, "\"%016llx\"", (unsigned long long)file->fingerprint);
+  bool unchanged = request_header(public, MHD_HTTP_HEADER_IF_NONE_MATCH, &known) && str_equal(known, str_from(etag));
+  struct MHD_Response *response = unchanged ? MHD_create_response_empty(MHD_RF_NONE)
+                                            : MHD_create_response_from_buffer_static(file->bytes.len, file->bytes.data);
+  bool made = response != NULL && add_file_headers(&request->server->replies, response, file, etag) &&
+              (unchanged || add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, file->content_type));
+  if (!made && response != NULL) {
+    MHD_destroy_response(response);
+    response = NULL;
+  }
+  deliver(request, unchanged ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK, response, false);
+}
+
 /* len: what vsnprintf said. */
 static void reply_message(struct http_request *request, unsigned http_status, unsigned retry_after_s, const char *word,
                           const char message[MESSAGE_MAX], int len) {

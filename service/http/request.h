@@ -53,6 +53,7 @@ struct http_request {
 
   char tenant_bytes[TENANT_ID_MAX];
   char device_bytes[DEVICE_ID_MAX];
+  char asset_bytes[ASSET_NAME_MAX];
   char *query_raw; /* malloc'd copy of what followed the '?'; NULL: nothing */
   struct query *query;
   struct directory_waiter waiter;

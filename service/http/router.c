@@ -69,6 +69,8 @@ static bool match_pattern(struct str pattern, const struct path *path, struct ro
     } else if (str_equal(expected, STR_LIT("{device}"))) {
       match->device = path->segments[i];
       match->has_device = true;
+    } else if (str_equal(expected, STR_LIT("{asset}"))) {
+      match->asset = path->segments[i];
     } else if (!str_equal(expected, path->segments[i])) {
       return false;
     }

@@ -38,7 +38,7 @@ struct route_match {
   enum route_id route; /* ROUTE_FOUND; ROUTE_COUNT otherwise */
   unsigned methods;    /* that the path knows */
   bool has_tenant, has_device;
-  struct str tenant, device; /* raw, pointing into the path */
+  struct str tenant, device, asset; /* raw, pointing into the path */
 };
 /* HEAD finds the routes of GET. only_operational: as if the table had no others. */
 enum route_verdict router_match(enum http_method method, struct str raw_path, bool only_operational, struct route_match *match);

@@ -25,14 +25,22 @@ static void put_byte(int byte) {
     putchar(byte);
 }
 
+/* FNV-1a, 64 bit (http://www.isthe.com/chongo/tech/comp/fnv/). */
+#define FNV_OFFSET 14695981039346656037U
+#define FNV_PRIME 1099511628211U
+
 /* The file as the string literal bytes_INDEX. Returns its length or -1. */
-static long put_file(const char *path, int index) {
+static long put_file(const char *path, int index, unsigned long long *fingerprint) {
   FILE *file = fopen(path, "rb");
   if (!file) return -1;
   long length = 0;
   int byte;
+  *fingerprint = FNV_OFFSET;
   printf("static const char bytes_%d[] = /* %s */\n    \"", index, path);
-  for (; (byte = getc(file)) != EOF; length++) put_byte(byte);
+  for (; (byte = getc(file)) != EOF; length++) {
+    put_byte(byte);
+    *fingerprint = (*fingerprint ^ (unsigned)byte) * FNV_PRIME;
+  }
   fputs("\";\n\n", stdout);
   int failed = ferror(file);
   fclose(file);
@@ -46,25 +54,30 @@ int main(int argc, char **argv) {
   }
   int count = argc - 2;
   char **paths = argv + 2;
-  long *lengths = calloc((size_t)count + 1, sizeof *lengths);
-  if (!lengths) {
+  struct {
+    long length;
+    unsigned long long fingerprint;
+  } *known = calloc((size_t)count + 1, sizeof *known);
+  if (!known) {
     perror("embed");
     return 1;
   }
   qsort(paths, (size_t)count, sizeof *paths, by_base_name);
   printf("/* Made by service/tools/embed.c. */\n#include \"embedded.h\"\n\n");
   for (int i = 0; i < count; i++) {
-    lengths[i] = put_file(paths[i], i);
-    if (lengths[i] < 0) {
+    known[i].length = put_file(paths[i], i, &known[i].fingerprint);
+    if (known[i].length < 0) {
       perror(paths[i]);
-      free(lengths);
+      free(known);
       return 1;
     }
   }
   printf("const struct embedded_file embedded_%s[] = {\n", argv[1]);
-  for (int i = 0; i < count; i++) printf("    {\"%s\", bytes_%d, %ldu},\n", base_name(paths[i]), i, lengths[i]);
-  printf("    {0, 0, 0u}, /* not counted: C has no empty arrays */\n};\nconst size_t embedded_%s_count = %du;\n", argv[1], count);
-  free(lengths);
+  for (int i = 0; i < count; i++)
+    printf("    {\"%s\", bytes_%d, %ldu, 0x%llxu},\n", base_name(paths[i]), i, known[i].length, known[i].fingerprint);
+  printf("    {0, 0, 0u, 0u}, /* not counted: C has no empty arrays */\n};\nconst size_t embedded_%s_count = %du;\n", argv[1],
+         count);
+  free(known);
   if (fflush(stdout) != 0 || ferror(stdout)) {
     perror("embed");
     return 1;

@@ -49,7 +49,8 @@ static void each_path_and_method_has_its_status(void **state) {
   (void)state;
   struct client *client = open_as(ADMIN_TOKEN);
   expect_status(client, 204, "POST", "/v1/tenants/t/devices/d/heartbeat", "");
-  expect_error(client, 404, "not_found", "GET", "/", NULL);
+  expect_error(client, 404, "not_found", "GET", "/nothing", NULL);
+  expect_error(client, 404, "not_found", "GET", "/assets/nothing.js", NULL);
   expect_error(client, 404, "not_found", "GET", "/v1", NULL);
   expect_error(client, 404, "not_found", "GET", "/healthz/", NULL);
   expect_error(client, 404, "not_found", "POST", "/v1/tenants/t/devices/d/heartbeat/", NULL);

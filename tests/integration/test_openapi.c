@@ -66,6 +66,8 @@ static const struct example examples[] = {
     {.operation = "forget", .status = 404, .device = "d3", .who = ADMIN},
     {.operation = "forget", .status = 400, .device = "%01", .who = ADMIN},
     {.operation = "heartbeat", .status = 403, .device = "new", .tenant = "small"}, /* device_limit */
+    {.operation = "page", .status = 200},
+    {.operation = "asset", .status = 200},
     {.operation = "healthz", .status = 200},
     {.operation = "readyz", .status = 200},
     {.operation = "metrics", .status = 200},
@@ -160,6 +162,7 @@ static void check_request(struct walk *walk, const struct operation *operation, 
 static const struct response *ask(struct walk *walk, const struct operation *operation, const struct example *example) {
   const char *path = replaced(operation->path, "{tenant}", example->tenant != NULL ? example->tenant : walk->world->tenant);
   path = replaced(path, "{device}", example->device != NULL ? example->device : "d1");
+  path = replaced(path, "{asset}", "page.css");
   if (example->query != NULL) path = text_format("%s?%s", path, example->query);
   struct client *client = walk->world->client;
   client->token = walk->tokens[example->who];

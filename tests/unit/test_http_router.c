@@ -22,12 +22,15 @@ static void finds_routes(void **state) {
   assert_route(METHOD_GET, "/v1/tenants//devices/", ROUTE_DEVICE, "", "");
   assert_route(METHOD_GET, "/v1/tenants/{tenant}/devices/{device}", ROUTE_DEVICE, "{tenant}", "{device}");
   assert_route(METHOD_GET, "/healthz", ROUTE_HEALTHZ, NULL, NULL);
+  assert_route(METHOD_GET, "/", ROUTE_PAGE, NULL, NULL);
+  assert_route(METHOD_GET, "/assets/page.css", ROUTE_ASSET, NULL, NULL);
 }
 
 static void tells_a_wrong_path_from_a_wrong_method(void **state) {
   (void)state;
   static const char *const nowhere[] = {"",
-                                        "/",
+                                        "/assets",
+                                        "/assets/a/b",
                                         "/v1",
                                         "/healthz/",
                                         "//healthz",

@@ -7,7 +7,7 @@ packages_of() {
     libraries | servers | bench) ;; # these need no more than "packages"
     packages)
       echo gcc libc6-dev make pkg-config libjansson-dev libpq-dev libcmocka-dev libssl-dev libgnutls28-dev \
-        libxxhash-dev zlib1g-dev libcurl4-openssl-dev dpkg-dev xz-utils patch curl ca-certificates tzdata
+        libxxhash-dev libjs-chart.js zlib1g-dev libcurl4-openssl-dev dpkg-dev xz-utils patch curl ca-certificates tzdata
       ;;
     system-libs) echo libmicrohttpd-dev libhiredis-dev ;;
     lint) echo clang clang-format clang-tidy cppcheck shellcheck ;;
