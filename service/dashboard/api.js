@@ -43,8 +43,8 @@ export class Api {
     return response;
   }
 
-  async read(path, how, { signal, ...options } = {}) {
-    const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS);
+  async read(path, how, { signal, timeoutMs = CALL_TIMEOUT_MS, ...options } = {}) {
+    const timeout = AbortSignal.timeout(timeoutMs);
     const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
     try {
       const response = await this.fetch(path, { ...options, signal: either });

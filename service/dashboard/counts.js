@@ -10,6 +10,7 @@ const AFTER_EVENT_MS = 500;
 function show(counts) {
   for (const name of ["online", "offline", "known"]) setText(byId(`count-${name}`), formatNumber(counts[name]));
   const drift = counts.last_drift ? `, off by ${formatNumber(Math.abs(counts.last_drift))} and put right` : ", no difference";
+  document.title = `${formatNumber(counts.online)} online · ${counts.tenant} · presence`;
   setText(
     byId("count-note"),
     counts.recalibrated_ms === null

@@ -5,7 +5,7 @@ import { byId, make, setText, stateBadge, timeElement } from "./dom.js";
 import { formatNumber, formatTime } from "./format.js";
 import { atMostEvery, repeat } from "./repeat.js";
 
-const PAGE = 25;
+const PAGE = 20;
 const CALLS_MAX = 4; // with a filter an answer may be short although there is more
 const INTERVAL_MS = 10000;
 const AFTER_EVENT_MS = 1000;

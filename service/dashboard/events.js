@@ -5,6 +5,7 @@ import { ApiError, query } from "./api.js";
 import { backoffMs, sleep } from "./repeat.js";
 
 const SILENCE_MAX_MS = 45000; // the service sends a comment every 15 s: after three missed ones the connection is dead
+const POLL_MS = 20000;
 const PAGE = 1000;
 const PAGES_MAX = 5;
 const LINE_MAX = 1 << 20;
@@ -68,24 +69,37 @@ async function readStream(api, after, signal, { onOpen, onEvent }) {
   }
 }
 
+/** The same by long polls, where something between here and the service holds streams back. */
+async function readPolls(api, after, signal, { onOpen, onEvent }) {
+  if (after === null) after = (await recent(api, Date.now(), signal)).next;
+  for (;;) {
+    const answer = await api.json(api.tenantPath("events") + query({ after, limit: PAGE, wait_ms: POLL_MS }), { signal, timeoutMs: SILENCE_MAX_MS });
+    onOpen();
+    after = String(answer.next);
+    for (const event of answer.events) onEvent({ id: event.sequence, data: JSON.stringify(event) });
+    if (answer.events.length === 0) onEvent({ id: after, data: "" });
+  }
+}
+
 /** Where no try can help: the token may not, or the service does not have it. */
-const isFinal = (error) => [401, 403, 404, 405].includes(error.status) || error.word === "no_stream";
+const isFinal = (error) => [401, 403, 404, 405].includes(error.status);
 
 /** Events after `after` (a seq as text; null: from now on), each once and in order, until `signal` aborts. Comes back by itself
  * after a break. Ends with an ApiError where trying again is of no use. */
 export async function follow(api, after, signal, { onEvent, onState }) {
   let failures = 0;
+  let read = readStream;
   while (!signal.aborted) {
     let error = null;
     try {
-      await readStream(api, after, signal, {
+      await read(api, after, signal, {
         onOpen: () => {
           failures = 0;
           onState("live");
         },
         onEvent: ({ id, data }) => {
           if (id !== "") after = id;
-          onEvent(JSON.parse(data));
+          if (data !== "") onEvent(JSON.parse(data));
         },
       });
     } catch (caught) {
@@ -93,6 +107,7 @@ export async function follow(api, after, signal, { onEvent, onState }) {
       error = caught;
     }
     if (error && isFinal(error)) throw error;
+    if (error?.word === "silent" || error?.word === "no_stream") read = readPolls;
     if (error?.status === 410) after = null; // away for longer than events are kept: from now on
     failures++;
     const waitMs = backoffMs(failures, error?.retryAfterMs);

@@ -3,9 +3,10 @@
 const whole = new Intl.NumberFormat();
 const oneDigit = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const dayAndClock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
-const minuteClock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const toMinute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }; // 24 hours: shorter, and as in logs
+const minuteClock = new Intl.DateTimeFormat(undefined, toMinute);
+const clock = new Intl.DateTimeFormat(undefined, { ...toMinute, second: "2-digit" });
+const dayAndClock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...toMinute });
 
 export const formatNumber = (value) => (Number.isFinite(value) ? whole.format(value) : "–");
 export const formatCompact = (value) => (Number.isFinite(value) ? (Math.abs(value) < 10000 ? oneDigit : compact).format(value) : "–");

@@ -34,13 +34,13 @@ function figuresOf(metrics, then, elapsedMs) {
   const deafTotal = sumOf(metrics, "presence_deaf_seconds_total");
   const rate = since("presence_heartbeats_total") / (elapsedMs / 1000);
   return [
-    ["heartbeats", "per second", formatCompact(rate), false],
+    ["heartbeats/s", "accepted by the process that answered", formatCompact(rate), false],
     ["detection lag", "99 of 100 ends of sessions are found within this after the deadline", Number.isNaN(lag) ? "none due" : `≤ ${seconds(lag)}`, lag > 1],
     ["oldest due", "the deadline that has waited longest to be handled", seconds(due), due > 1],
     ["publish backlog", "transitions not yet in PostgreSQL", formatNumber(backlog), backlog > 1000],
     ["publish lag", "age of the oldest transition not yet in PostgreSQL", seconds(publishLag), publishLag > 5],
     ["count drift", "the largest difference found by the last comparison", formatNumber(drift), drift > 0],
-    ["deaf", "time in which no heartbeat could be recorded, since the start of the process", seconds(deafTotal), deaf > 0],
+    ["deaf in all", "time in which no heartbeat could be recorded, since the start of the process", seconds(deafTotal), deaf > 0],
     ["listeners", "API loops that hear heartbeats", formatNumber(sumOf(metrics, "presence_listeners")), false],
   ];
 }

@@ -31,6 +31,7 @@ function showSignIn(error = "") {
   byId("app").hidden = true;
   byId("sign-in").hidden = false;
   byId("token").value = "";
+  document.title = "presence";
   setText(byId("sign-in-error"), error);
   byId(byId("tenant").value ? "token" : "tenant").focus();
 }
@@ -108,6 +109,7 @@ function start(api) {
   byId("sign-in").hidden = true;
   byId("app").hidden = false;
   setText(byId("tenant-name"), api.tenant);
+  byId("overview").focus();
   showStream("wait");
 
   const dialog = new DeviceDialog(api, signal);

@@ -12,10 +12,10 @@ const TICKS = 4;
 /** sessions: as in the answer. Before knownMs nothing is known; it is drawn so. */
 export function timeline(sessions, fromMs, toMs, knownMs) {
   const place = (ms) => ((Math.min(Math.max(ms, fromMs), toMs) - fromMs) / (toMs - fromMs)) * WIDTH;
-  const bar = (className, startMs, endMs, title) => {
+  const bar = (className, startMs, endMs, title, y = 0, height = BAR) => {
     const x = place(startMs);
     const width = Math.max(1.5, place(endMs) - x);
-    return makeSvg("rect", { class: className, x: x.toFixed(2), y: 0, width: width.toFixed(2), height: BAR }, makeSvg("title", {}, title));
+    return makeSvg("rect", { class: className, x: x.toFixed(2), y, width: width.toFixed(2), height }, makeSvg("title", {}, title));
   };
   const shown = sessions.filter((session) => (session.offline_at_ms ?? toMs) >= fromMs && session.online_since_ms <= toMs);
   const onlineMs = shown.reduce(
@@ -25,7 +25,7 @@ export function timeline(sessions, fromMs, toMs, knownMs) {
   const svg = makeSvg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
     "aria-label": `${shown.length} sessions, ${formatLength(onlineMs)} online of the last ${formatLength(toMs - fromMs)}` });
   svg.append(bar("offline", Math.max(fromMs, knownMs), toMs, "offline"));
-  if (knownMs > fromMs) svg.append(bar("unknown", fromMs, knownMs, "nothing is known of this time"));
+  if (knownMs > fromMs) svg.append(bar("unknown", fromMs, knownMs, "nothing is known of this time", BAR / 2 - 2, 4));
   for (const { online_since_ms, offline_at_ms } of shown) {
     const end = offline_at_ms === null ? "now" : formatTime(offline_at_ms);
     const length = formatLength((offline_at_ms ?? toMs) - online_since_ms);

@@ -1,14 +1,16 @@
 // The number of devices online over the last 15 minutes, drawn by Chart.js (Debian's libjs-chart.js; it sets window.Chart).
 
 import "./chart.min.js";
-import { byId, setText } from "./dom.js";
+import { byId } from "./dom.js";
 import { formatCompact, formatMinute, formatNumber, formatTime } from "./format.js";
+import { atMostEvery } from "./repeat.js";
 
 export const TREND_MS = 15 * 60 * 1000;
 const POINTS_MAX = 2000;
 const QUIET_MS = 1000; // a redraw at most so often
 
 const { Chart } = globalThis;
+Chart.defaults.font = { family: getComputedStyle(document.body).fontFamily, size: 12 };
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -39,7 +41,7 @@ function thin(points) {
 export class Trend {
   constructor(signal) {
     this.points = [];
-    this.drawnMs = 0;
+    this.drawSoon = atMostEvery(QUIET_MS, () => !signal.aborted && this.draw());
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.chart = new Chart(byId("trend"), {
       type: "line",
@@ -85,7 +87,6 @@ export class Trend {
     const { x, y } = this.chart.options.scales;
     x.ticks.color = y.ticks.color = colour("--muted");
     y.grid.color = colour("--line");
-    this.chart.options.font = { family: getComputedStyle(document.body).fontFamily, size: 12 };
     this.draw();
   }
 
@@ -105,11 +106,10 @@ export class Trend {
     while (gone + 1 < this.points.length && this.points[gone + 1].x < firstMs) gone++;
     if (gone) this.points.splice(0, gone);
     this.points = thin(this.points);
-    if (Date.now() - this.drawnMs >= QUIET_MS) this.draw();
+    this.drawSoon();
   }
 
   draw() {
-    this.drawnMs = Date.now();
     const last = this.points[this.points.length - 1];
     const endMs = last ? last.x : Date.now();
     this.chart.options.scales.x.min = endMs - TREND_MS;
@@ -120,6 +120,5 @@ export class Trend {
     const counts = this.points.map((point) => point.y);
     const text = `least ${formatNumber(Math.min(...counts))}, most ${formatNumber(Math.max(...counts))}`;
     byId("trend").setAttribute("aria-label", `Devices online over the last 15 minutes: now ${formatNumber(last.y)}, ${text}`);
-    setText(byId("trend-note"), this.note ?? "");
   }
 }
