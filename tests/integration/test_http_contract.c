@@ -45,12 +45,37 @@ static int status_of_raw(const char *text) {
   return status;
 }
 
+/* The page is for anybody, its policy lets nothing in, and a browser that has it is told so. */
+static void the_page_and_its_files(void **state) {
+  (void)state;
+  struct client *client = open_as(NULL);
+  const struct response *response = client_call(client, "GET", "/", NULL);
+  assert_int_equal(response->status, 200);
+  assert_string_equal(response_header(response, "Content-Type"), "text/html; charset=utf-8");
+  assert_non_null(strstr(response_header(response, "Content-Security-Policy"), "default-src 'none'; script-src 'self'"));
+  assert_null(strstr(response_header(response, "Content-Security-Policy"), "unsafe"));
+  const char *etag = text_format("If-None-Match: %s\r\n", response_header(response, "ETag"));
+  client->headers = etag;
+  response = client_call(client, "GET", "/", NULL);
+  assert_int_equal(response->status, 304);
+  assert_int_equal(response->body_length, 0);
+  assert_int_equal(client_call(client, "GET", "/assets/page.css", NULL)->status, 200); /* other bytes */
+  client->headers = NULL;
+  response = client_call(client, "GET", "/assets/chart.min.js", NULL);
+  assert_int_equal(response->status, 200);
+  assert_string_equal(response_header(response, "Content-Type"), "text/javascript; charset=utf-8");
+  assert_true(response->body_length > 100000);
+  expect_error(client, 404, "not_found", "GET", "/assets/nothing.js", NULL);
+  expect_error(client, 404, "not_found", "GET", "/assets/a_name_that_is_longer_than_any_file_of_the_page_has.js", NULL);
+  expect_error(client, 404, "not_found", "GET", "/assets/", NULL);
+  client_close(client);
+}
+
 static void each_path_and_method_has_its_status(void **state) {
   (void)state;
   struct client *client = open_as(ADMIN_TOKEN);
   expect_status(client, 204, "POST", "/v1/tenants/t/devices/d/heartbeat", "");
   expect_error(client, 404, "not_found", "GET", "/nothing", NULL);
-  expect_error(client, 404, "not_found", "GET", "/assets/nothing.js", NULL);
   expect_error(client, 404, "not_found", "GET", "/v1", NULL);
   expect_error(client, 404, "not_found", "GET", "/healthz/", NULL);
   expect_error(client, 404, "not_found", "POST", "/v1/tenants/t/devices/d/heartbeat/", NULL);
@@ -392,6 +417,7 @@ int main(void) {
 #define WITH_STAND(test) cmocka_unit_test_setup_teardown(test, with_stand, without_stand)
   const struct CMUnitTest tests[] = {
       WITH_STAND(each_path_and_method_has_its_status),
+      WITH_STAND(the_page_and_its_files),
       WITH_STAND(tokens_and_scopes),
       WITH_STAND(the_first_broken_rule_is_told),
       WITH_STAND(ids_are_decoded_once_and_never_normalised),

@@ -87,7 +87,7 @@ static void answer_word(struct request *request) {
 static http_handler *const handlers[ROUTE_COUNT] = {
     [ROUTE_HEARTBEAT] = answer_now,   [ROUTE_HEARTBEATS] = answer_sum, [ROUTE_DISCONNECT] = answer_later,
     [ROUTE_DEVICE] = answer_ids,      [ROUTE_HEALTHZ] = answer_word,   [ROUTE_READYZ] = answer_word,
-    [ROUTE_METRICS] = handle_metrics,
+    [ROUTE_METRICS] = handle_metrics, [ROUTE_PAGE] = handle_page,      [ROUTE_ASSET] = handle_asset,
 };
 
 /* ---- A directory made by hand */
