@@ -79,8 +79,8 @@ enum cli_exit lag_show(struct cli *cli) {
   PGresult *consumers;
   enum cli_exit code =
       cli_query(cli,
-                "SELECT name, cursor, presence.newest_seq() - cursor AS behind, presence.to_ms(moved_at) AS moved_ms"
-                " FROM presence.consumer ORDER BY name",
+                "SELECT kind, name, position, behind, presence.to_ms(unread_since) AS unread_since_ms, lost"
+                " FROM presence.reader ORDER BY kind, name",
                 0, NULL, &consumers);
   if (code == CLI_OK) {
     struct redis_side side;

@@ -8,15 +8,6 @@
 
 static void run(struct database *database, const char *statement) { PQclear(sql_query(database, statement, NULL)); }
 
-/* The SQLSTATE of a statement that is an error. */
-static const char *error_of(struct database *database, const char *statement) {
-  PGresult *result = PQexec(database->connection, statement);
-  if (PQresultStatus(result) != PGRES_FATAL_ERROR) fail_msg("no error: %s", statement);
-  const char *sqlstate = text_format("%s", PQresultErrorField(result, PG_DIAG_SQLSTATE));
-  PQclear(result);
-  return sqlstate;
-}
-
 static void append_sessions(struct outbox_fixture *fixture, int count) {
   for (int i = 1; i <= count; i++) {
     struct transition entry = i % 2 == 1 ? online_at("d", 10 + i) : offline_at("d", 10 + i - 1);
@@ -64,20 +55,20 @@ static void what_is_wrong_is_an_error(void **state) {
   struct database *database = &fixture->database;
   append_sessions(fixture, 2);
   run(database, "SELECT presence.create_consumer('c', 'oldest')");
-  assert_string_equal(error_of(database, "SELECT presence.create_consumer('c', 'oldest')"), "23505");
-  assert_string_equal(error_of(database, "SELECT presence.create_consumer('', 'oldest')"), "23514");
-  assert_string_equal(error_of(database, "SELECT presence.create_consumer('x', 'newest')"), "22023");
-  assert_string_equal(error_of(database, "SELECT presence.create_consumer('x', '-1')"), "22023");
-  assert_string_equal(error_of(database, "SELECT presence.poll('unknown', 1)"), "P0002");
-  assert_string_equal(error_of(database, "SELECT presence.commit('unknown', 1)"), "P0002");
-  assert_string_equal(error_of(database, "SELECT presence.seek('unknown', 1)"), "P0002");
-  assert_string_equal(error_of(database, "SELECT presence.commit('c', 3)"), "22023"); /* there is no 3 yet */
-  assert_string_equal(error_of(database, "SELECT presence.seek('c', -1)"), "23514");
+  assert_string_equal(sql_error(database, "SELECT presence.create_consumer('c', 'oldest')"), "23505");
+  assert_string_equal(sql_error(database, "SELECT presence.create_consumer('', 'oldest')"), "23514");
+  assert_string_equal(sql_error(database, "SELECT presence.create_consumer('x', 'newest')"), "22023");
+  assert_string_equal(sql_error(database, "SELECT presence.create_consumer('x', '-1')"), "22023");
+  assert_string_equal(sql_error(database, "SELECT presence.poll('unknown', 1)"), "P0002");
+  assert_string_equal(sql_error(database, "SELECT presence.commit('unknown', 1)"), "P0002");
+  assert_string_equal(sql_error(database, "SELECT presence.seek('unknown', 1)"), "P0002");
+  assert_string_equal(sql_error(database, "SELECT presence.commit('c', 3)"), "22023"); /* there is no 3 yet */
+  assert_string_equal(sql_error(database, "SELECT presence.seek('c', -1)"), "23514");
   run(database, "UPDATE presence.outbox_horizon SET dropped_seq = 1");
-  assert_string_equal(error_of(database, "SELECT presence.poll('c', 1)"), "PR410");
-  assert_string_equal(error_of(database, "SELECT presence.seek('c', 0)"), "PR410");
-  assert_string_equal(error_of(database, "SELECT presence.create_consumer('x', '0')"), "PR410");
-  assert_string_equal(error_of(database, "SELECT presence.tenant_events('t1', 0, 9)"), "PR410");
+  assert_string_equal(sql_error(database, "SELECT presence.poll('c', 1)"), "PR410");
+  assert_string_equal(sql_error(database, "SELECT presence.seek('c', 0)"), "PR410");
+  assert_string_equal(sql_error(database, "SELECT presence.create_consumer('x', '0')"), "PR410");
+  assert_string_equal(sql_error(database, "SELECT presence.tenant_events('t1', 0, 9)"), "PR410");
   assert_string_equal(sql_text(database, "SELECT seq FROM presence.tenant_events('t1', 1, 9)", NULL), "2");
 }
 
@@ -87,11 +78,11 @@ static void an_old_snapshot_is_refused(void **state) {
   struct database *database = &fixture->database;
   run(database, "SELECT presence.create_consumer('c', 'oldest')");
   run(database, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-  assert_string_equal(error_of(database, "SELECT presence.poll('c', 1)"), "25000");
+  assert_string_equal(sql_error(database, "SELECT presence.poll('c', 1)"), "25000");
   run(database, "ROLLBACK");
   run(database, "BEGIN ISOLATION LEVEL SERIALIZABLE");
   assert_string_equal(
-      error_of(database, "SELECT presence.append(0,'{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}')"),
+      sql_error(database, "SELECT presence.append(0,'{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}')"),
       "25000");
   run(database, "ROLLBACK");
 }
@@ -165,20 +156,20 @@ static void roles_may_do_their_part_only(void **state) {
       "CALL presence.maintain(7, 0)",
   };
   for (size_t i = 0; i < LENGTH(denied_to_consumers); i++)
-    assert_string_equal(error_of(database, denied_to_consumers[i]), "42501");
+    assert_string_equal(sql_error(database, denied_to_consumers[i]), "42501");
   run(database, "SET ROLE presence_service");
   run(database, "SELECT presence.append(0,'{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}')");
   run(database, "CALL presence.maintain(7, 30)");
   run(database,
       "SELECT * FROM presence.directory_token, presence.directory_tenant, presence.directory_state, presence.tenant_stats");
   run(database, "SELECT presence.record_partitions(8), presence.device_rows('t1', '{d}')");
-  assert_string_equal(error_of(database, "INSERT INTO presence.outbox SELECT * FROM presence.outbox"), "42501");
-  assert_string_equal(error_of(database, "UPDATE presence.tenant SET buckets = 1"), "42501");
+  assert_string_equal(sql_error(database, "INSERT INTO presence.outbox SELECT * FROM presence.outbox"), "42501");
+  assert_string_equal(sql_error(database, "UPDATE presence.tenant SET buckets = 1"), "42501");
   run(database, "SET ROLE presence_admin");
   run(database, "INSERT INTO presence.tenant (id, buckets) VALUES ('t1', 1)");
   run(database, "INSERT INTO presence.token (tenant, sha256, scopes) VALUES ('t1', sha256('x'), '{read}')");
   run(database, "SELECT * FROM presence.rejected, presence.overview");
-  assert_string_equal(error_of(database, "DELETE FROM presence.outbox"), "42501");
+  assert_string_equal(sql_error(database, "DELETE FROM presence.outbox"), "42501");
   run(database, "RESET ROLE");
 }
 

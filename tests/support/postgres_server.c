@@ -244,3 +244,11 @@ int64_t sql_integer(struct database *database, const char *statement, ...) {
   PQclear(result);
   return value;
 }
+
+const char *sql_error(struct database *database, const char *statement) {
+  PGresult *result = PQexec(database->connection, statement);
+  if (PQresultStatus(result) != PGRES_FATAL_ERROR) fail_msg("no error: %s", statement);
+  const char *sqlstate = text_format("%s", PQresultErrorField(result, PG_DIAG_SQLSTATE));
+  PQclear(result);
+  return sqlstate;
+}

@@ -33,5 +33,7 @@ PGresult *sql_query(struct database *database, const char *statement, ...) __att
  */
 const char *sql_text(struct database *database, const char *statement, ...) __attribute__((sentinel));
 int64_t sql_integer(struct database *database, const char *statement, ...) __attribute__((sentinel));
+/* The SQLSTATE of a statement that must be an error. */
+const char *sql_error(struct database *database, const char *statement);
 
 #endif
