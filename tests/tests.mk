@@ -34,6 +34,10 @@ $(fuzz_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(library)
 fuzzers-built: $(fuzz_programs)
 build_fuzz := CC=clang SANITIZER=fuzzer BUILD=build/fuzz
 
+# tests/model: the rules as a model, every interleaving of it looked at by spin.
+build/model/tests/model/%: tests/model/%.sh
+	@mkdir -p $(@D) && cp $< $@
+
 FUZZ_SECONDS ?= 60
 fuzz: ## each fuzz target for FUZZ_SECONDS=60; inputs found are kept in build/fuzz/corpus
 	@deploy/local/setup fuzz
@@ -50,16 +54,20 @@ build_thread := SANITIZER=thread
 # Only in the whole run.
 fuzz_too := $(if $(SANITIZER)$(filter-out $(TESTS),$(test_folders)),,$(wildcard tests/fuzz/fuzz_*.c))
 
+model_too := $(if $(fuzz_too),build/model/tests/model/test_model)
+
 # As many jobs as there are cores, where the caller has not said how many.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
 	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@$(if $(fuzz_too),deploy/local/setup fuzz; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built)
-	@FUZZ_SECONDS=5 tests/run $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) $(if $(fuzz_too),build/fuzz/tests/fuzz)
+	@$(if $(model_too),deploy/local/setup model; $(MAKE) --no-print-directory $(model_too))
+	@FUZZ_SECONDS=5 tests/run $(dir $(model_too)) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) $(if $(fuzz_too),build/fuzz/tests/fuzz)
 
 test-all: ## also thread sanitizer, valgrind and a minute of fuzzing each
 	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
-	@deploy/local/setup fuzz valgrind; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
+	@deploy/local/setup fuzz valgrind model; $(MAKE) --no-print-directory build/model/tests/model/test_model
+	@$(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
 	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz

@@ -12,6 +12,7 @@ packages_of() {
     system-libs) echo libmicrohttpd-dev libhiredis-dev ;;
     lint) echo clang clang-format clang-tidy cppcheck shellcheck ;;
     fuzz) echo clang llvm libclang-rt-dev ;;
+    model) echo spin ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) die "no such group of packages: $1" ;;
   esac
