@@ -2,7 +2,7 @@
 #include "store_common.h"
 
 enum {
-  COMPARE_BUCKETS = 32, /* keys in a call */
+  COMPARE_BUCKETS = 16, /* keys in a call */
   COMPARE_WORK = 400,   /* members after which a call stops at the next page */
 };
 

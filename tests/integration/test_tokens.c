@@ -167,11 +167,28 @@ static void test_secrets_are_kept_nowhere(void **state) {
   world_check(world);
 }
 
+static int heartbeat_status(struct world *world, const char *device, const char *body) {
+  return client_call(world->client, "POST", device_path(world, device, "/heartbeat"), body)->status;
+}
+
 static void test_settings_are_in_force_within_5_s(void **state) {
   struct world *world = world_begin(state);
   beat(world, "d", 60000);
   world_control(world, "tenant", "set", world->tenant, "--default-ttl-ms", "45000", NULL);
   WAIT_UNTIL((beat(world, "d", 0), device_number(world, "d", "ttl_ms") == 45000), 5000);
+  world_control(world, "tenant", "set", world->tenant, "--min-ttl-ms", "40000", "--max-ttl-ms", "50000", NULL);
+  WAIT_UNTIL(heartbeat_status(world, "d", "{\"ttl_ms\":60000}") == 400, 5000);
+  assert_int_equal(heartbeat_status(world, "d", "{\"ttl_ms\":39999}"), 400);
+  assert_int_equal(heartbeat_status(world, "d", "{\"ttl_ms\":50000}"), 204);
+  world_control(world, "tenant", "set", world->tenant, "--max-devices", "1", NULL);
+  WAIT_UNTIL(heartbeat_status(world, text_format("new %lld", (long long)wait_now_ms()), NULL) == 403, 5000);
+  assert_int_equal(heartbeat_status(world, "d", NULL), 204);
+  world_control(world, "tenant", "set", world->tenant, "--heartbeats-per-second", "1", NULL);
+  static char burst[4002] = "["; /* a thousand items: all that may come at once */
+  for (int i = 0; i < 1000; i++) memcpy(burst + 1 + 4 * i, i < 999 ? "\"d\"," : "\"d\"]", 4);
+  WAIT_UNTIL(client_call(world->client, "POST", tenant_path(world, "/heartbeats"), burst)->status == 429, 5000);
+  world_control(world, "tenant", "set", world->tenant, "--heartbeats-per-second", "0", NULL);
+  WAIT_UNTIL(heartbeat_status(world, "d", NULL) == 204, 5000);
   world_check(world);
 }
 
