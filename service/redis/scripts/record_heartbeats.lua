@@ -20,37 +20,45 @@
 --   5 settings of an older generation; A, B, C are 0, 1, 2 with a detail, which devices get that asked and have an open session
 -- detail: {session, start, metadata or ''}, in the devices' order
 local listener, backlog_cap, tenants = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local first = 6 + 2 * tenants
+local first, last = 6 + 2 * tenants, #ARGV
 
 -- ttl text -> what it asks for, and what a renewal writes: the same for all devices that send it
 local options = {}
 local function option(argument)
-  local digits, letters = argument:match('^(%d+)([nrxm]*)$')
-  local o = {ttl = tonumber(digits), may_open = not letters:find('n'), detail = letters:find('r'), remove = letters:find('x'),
-             meta = letters:find('m'), digits = digits}
+  local o = {ttl = tonumber(argument), digits = argument, may_open = true} -- the usual case: nothing but digits
+  if not o.ttl then
+    local digits, letters = argument:match('^(%d+)([nrxm]*)$')
+    o = {ttl = tonumber(digits), digits = digits, may_open = not letters:find('n'), detail = letters:find('r'),
+         remove = letters:find('x'), meta = letters:find('m')}
+  end
   options[argument] = o
   return o
 end
 
 do
   local i = first
-  while i <= #ARGV do
+  while i <= last do
     local o = options[ARGV[i + 2]] or option(ARGV[i + 2])
     if not KEYS[tonumber(ARGV[i]) + 3] then return redis.error_reply('ERR no such bucket') end
     i = i + (o.meta and 4 or 3)
   end
-  if i ~= #ARGV + 1 then return redis.error_reply('ERR wrong number of arguments') end
+  if i ~= last + 1 then return redis.error_reply('ERR wrong number of arguments') end
 end
 
 -- The clock first: everything below happens at L.
 outage = tonumber(ARGV[2])
 local deaf = now - seen
-if math.abs(deaf) > outage then P = P + deaf else deaf = 0 end
+if math.abs(deaf) > outage then
+  P = P + deaf
+  call('HSET', KEYS[1], 'paused', P)
+else
+  deaf = 0
+end
 L = now - P
 if listener ~= '' then
-  call('HSET', KEYS[1], 'ingest_seen', now, 'paused', P, 'l:' .. listener, L)
+  call('HSET', KEYS[1], 'ingest_seen', now, 'l:' .. listener, L)
 else
-  call('HSET', KEYS[1], 'ingest_seen', now, 'paused', P)
+  call('HSET', KEYS[1], 'ingest_seen', now)
 end
 
 for _, o in pairs(options) do
@@ -115,7 +123,7 @@ end
 local detailed = {['0'] = 'A', ['1'] = 'B', ['2'] = 'C'}
 local codes, reply = {}, {'ok', now, deaf, '', {}}
 local i, n = first, 0
-while i <= #ARGV do
+while i <= last do
   local k, device, o = tonumber(ARGV[i]), ARGV[i + 1], options[ARGV[i + 2]]
   local meta = o.meta and ARGV[i + 3] or ''
   i = i + (o.meta and 4 or 3)
