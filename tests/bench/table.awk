@@ -73,6 +73,7 @@ END {
   printf "%s; %s; %d × %s; load average %s before, %s after\n", date, version, cores, cpu, load_before, load_after
   printf "Service and Redis %s share one core, load comes from another: %d keep-alive connections, %d devices, token checked.\n", \
     redis, connections, devices
+  printf "Redis as shipped (deploy/redis/presence.conf)%s.\n", (aof == "no" ? ", but without its append-only file" : "")
   printf "Medians of %d rounds of %d s, lanes in turn. \"A core\" is what one core does in a second of its own time: 1 s / CPU.\n\n", \
     rounds, seconds
   print pad("", 32) right("heartbeats/s", 13) right("least–most", 17) right("a core", 9) right("CPU µs: server", 16) \
@@ -104,8 +105,8 @@ function print_lane(name) {
 function write_json(   l, name) {
   printf "{\"date\":\"%s\",\"version\":\"%s\",\"cpu\":\"%s\",\"cores\":%d,\"redis\":\"%s\",\"load_before\":%s,\"load_after\":%s,", \
     date, version, cpu, cores, redis, load_before, load_after >json
-  printf "\"rounds\":%d,\"seconds\":%d,\"devices\":%d,\"connections\":%d,\"bytes_per_device\":%s,\n\"lanes\":{", \
-    rounds, seconds, devices, connections, bytes >json
+  printf "\"rounds\":%d,\"seconds\":%d,\"devices\":%d,\"connections\":%d,\"aof\":\"%s\",\"bytes_per_device\":%s,\n\"lanes\":{", \
+    rounds, seconds, devices, connections, aof, bytes >json
   for (l = 1; l <= lane_count; l++) {
     name = lanes[l]
     sort_values(rate, name, count[name])
