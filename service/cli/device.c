@@ -142,8 +142,8 @@ static enum status disconnect(struct redis_side *side, int64_t outage_ms, const 
                               struct forget *forget) {
   struct store_tenant of = device_store_tenant(tenant);
   struct device_place place = device_place(tenant, device, side->partitions);
-  enum disconnect_code code;
-  struct session_id session;
+  enum disconnect_code code = DISCONNECT_NOTHING_OPEN;
+  struct session_id session = SESSION_ID_NONE;
   redis_round_begin(&side->round);
   enum status status = store_disconnect_encode(redis_round_call(&side->round), side->target, place.partition, outage_ms, &of,
                                                place.bucket, device, NULL);

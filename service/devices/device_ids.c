@@ -70,7 +70,8 @@ static enum status take_object(struct parser *parser) {
 }
 
 enum device_ids_verdict device_ids_parse(struct str body, char *scratch, struct device_ids *out) {
-  struct parser parser = {.out = out, .scratch = scratch};
+  struct parser parser = {.out = out};
+  parser.scratch = scratch;
   out->count = 0;
   out->bad_index = NO_INDEX;
   json_scan_begin(&parser.scan, body);

@@ -31,7 +31,8 @@ static int by_value(const void *a, const void *b) {
 }
 
 static double ms_at(const struct samples *samples, size_t per_thousand) {
-  return (double)samples->us[(samples->count - 1) * per_thousand / 1000] / 1000;
+  size_t at = (samples->count - 1) * per_thousand / 1000;
+  return (double)samples->us[at] / 1000;
 }
 
 static double report(const char *name, struct samples *samples) {

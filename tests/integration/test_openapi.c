@@ -11,6 +11,7 @@
 #include "support/world.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,12 @@ enum who { TENANT, ADMIN, NOBODY, FOREIGNER, NARROW /* of the tenant, without th
 
 struct example {
   const char *operation;
-  int status;
   const char *device;  /* for {device} */
   const char *query;   /* "limit=1" */
   const char *body;    /* NULL: none */
   const char *headers; /* each closed by \r\n */
   const char *tenant;  /* NULL: the world's */
+  int status;
   enum who who;
 };
 
@@ -257,8 +258,8 @@ static void run_large(struct walk *walk) {
   assert_non_null(body);
   memset(body, ' ', SIZE);
   body[SIZE] = '\0';
-  char batch[4004] = "[";
-  for (size_t i = 0; i < 1000; i++) memcpy(batch + 1 + 4 * i, i < 999 ? "\"a\"," : "\"a\"]", 4);
+  char batch[4002] = "["; /* 1000 times "a" */
+  for (size_t i = 0; i < 1000; i++) (void)snprintf(batch + 1 + 4 * i, 5, "\"a\"%c", i < 999 ? ',' : ']');
   for (size_t i = 0; i < walk->count; i++) {
     const struct operation *operation = &walk->operations[i];
     struct example example = *success_of(operation);
@@ -306,7 +307,7 @@ static void expect_all_provoked(const struct walk *walk) {
     const char *status;
     json_t *ignored;
     json_object_foreach(json_object_get(walk->operations[i].object, "responses"), status, ignored) {
-      if (strcmp(status, "default") != 0 && !walk->operations[i].provoked[atoi(status)])
+      if (strcmp(status, "default") != 0 && !walk->operations[i].provoked[strtoul(status, NULL, 10)])
         fail_msg("nothing here provokes %s of %s", status, walk->operations[i].id);
     }
   }
