@@ -7,10 +7,14 @@ $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/bench_%.o $(library)
 $(BUILD)/tests/bench/bench_reads: $(BUILD)/obj/tests/bench/bench_reads.o $(support_objects) $(library)
 	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) $(wrapped) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
 
-.PHONY: bench bench-reads
+.PHONY: bench bench-check bench-reads
 bench-reads: $(programs) $(BUILD)/tests/bench/bench_reads ## how long lists and other questions take; DEVICES=100000 LIMIT_MS=20
 	@deploy/local/setup servers
 	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_reads
 bench: $(programs) $(BUILD)/bench_scripts ## the service beside webdis and nginx, and beside the bare scripts; BENCH="--rounds 5"
 	@deploy/local/setup servers bench
 	@exec tests/bench/run --build $(BUILD) $(BENCH)
+
+bench-check: $(programs) $(BUILD)/bench_scripts ## the same, shorter; fails where a ratio is much worse than in tests/bench/ratios
+	@deploy/local/setup servers bench
+	@exec tests/bench/run --build $(BUILD) --rounds 3 --seconds 2 --check tests/bench/ratios $(BENCH)

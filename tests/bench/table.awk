@@ -1,8 +1,10 @@
 # Reads samples.tsv of tests/bench/run; prints the table and writes the file named by the variable json.
+# With the variable recorded, a file of ratios, it compares with those and exits 1 where one has become much worse.
 # Ratios are taken within each round, where both sides met the same machine, and then their median.
 
 BEGIN {
   FS = "\t"
+  MARGIN = 0.3
   lane("single", "POST …/heartbeat, one device", "")
   lane("webdis", "webdis, GET /HSETEX", "sets one field with a TTL; no token, limits, sessions, events, batching")
   lane("nginx", "nginx, empty 204", "no Redis, no token, nothing kept: the HTTP ceiling")
@@ -92,6 +94,24 @@ END {
   }
   printf "\nRedis memory: %s bytes per online device (16-byte ids, 32 devices a bucket).\n", bytes
   write_json()
+  if (recorded != "") check()
+}
+
+# Compares with ratios measured before, by the core's time: the rate depends on what else the machine does.
+function check(   line, words, r, least, failed) {
+  print ""
+  while ((getline line <recorded) > 0) {
+    if (line ~ /^#/ || split(line, words, " ") != 2) continue
+    for (r = 1; r <= ratio_count; r++) {
+      if (words[1] != overs[r] "/" unders[r]) continue
+      least = words[2] * (1 - MARGIN)
+      printf "check: %s is %.2f, at least %.2f wanted: %s\n", words[1], by_core[r], least, (by_core[r] < least ? "TOO SLOW" : "fine")
+      checked++
+      if (by_core[r] < least) failed = 1
+    }
+  }
+  if (checked != ratio_count) print "check: " recorded " does not name every ratio"
+  if (failed || checked != ratio_count) exit 1
 }
 
 function print_lane(name) {
