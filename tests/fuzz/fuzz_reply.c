@@ -93,15 +93,38 @@ static void fuzz_recount(const redisReply *reply) {
   check(status == STATUS_OK || status == STATUS_PROTOCOL || status == STATUS_STALE);
 }
 
+static void fuzz_empty(const redisReply *reply) {
+  struct empty_result result;
+  enum status status = store_empty_decode(reply, &result);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL || status == STATUS_STALE);
+}
+
+static void fuzz_scan(const redisReply *reply) {
+  uint64_t cursor;
+  const redisReply *keys;
+  if (store_scan_decode(reply, &cursor, &keys)) return;
+  for (size_t i = 0; i < keys->elements; i++) {
+    struct str key = reply_str(keys->element[i]), tenant;
+    uint32_t partition, bucket;
+    if (!keys_parse_bucket(STR_LIT("prod"), key, &partition, &tenant, &bucket)) touch(tenant);
+  }
+}
+
+static void fuzz_measure(const redisReply *reply) {
+  struct measured_bucket buckets[ITEMS];
+  enum status status = store_measure_decode(reply, buckets, ITEMS);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL);
+}
+
 static void fuzz_counts(const redisReply *reply) {
   const redisReply *pairs;
   if (!store_counts_decode(reply, &pairs)) check(pairs->elements % 2 == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const decoders[])(const redisReply *reply) = {fuzz_record, fuzz_disconnect, fuzz_read,   fuzz_expire,
-                                                              fuzz_next,   fuzz_stream,     fuzz_lease,  fuzz_adopt,
-                                                              fuzz_count,  fuzz_counts,     fuzz_recount};
+  static void (*const decoders[])(const redisReply *reply) = {fuzz_record,  fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,
+                                                              fuzz_stream,  fuzz_lease,      fuzz_adopt, fuzz_count,  fuzz_counts,
+                                                              fuzz_recount, fuzz_empty,      fuzz_scan,  fuzz_measure};
   enum { DECODERS = sizeof decoders / sizeof decoders[0] };
   if (size == 0) return 0;
   redisReader *reader = redisReaderCreate();
