@@ -4,6 +4,7 @@
 
 #include "batcher.h"
 #include "directory.h"
+#include "events.h"
 #include "pg_pool.h"
 
 struct http_server;
@@ -17,6 +18,7 @@ struct api_shared {
   const struct redis_target *target;
   struct directory *directory;
   struct pg_pool *pool;
+  struct event_tailer *tailer; /* NULL in a process without the role api */
   struct rate_limiter *rate_limiter;
   struct worker *worker; /* NULL without the role: for readyz */
   bool serve_api;        /* false: healthz, readyz and metrics only */
@@ -26,8 +28,9 @@ struct api_shared {
 struct api_loop {
   const struct api_shared *shared;
   struct loop *loop;
-  struct redis_link *link; /* NULL in a process without the role api, as the batcher */
+  struct redis_link *link; /* NULL in a process without the role api, as batcher and feed */
   struct batcher *batcher;
+  struct event_feed *feed;
   struct http_server *server;
   unsigned index;
   bool draining; /* asked to stop: readyz says no */

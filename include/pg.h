@@ -42,6 +42,12 @@ enum status pg_client_receive(struct pg_client *client, PGresult **result) MUST_
  */
 enum status pg_client_script(struct pg_client *client, const char *sql, PGresult **result) MUST_CHECK;
 
+/* How many connections it has made so far. What a statement has set up in a session (LISTEN) is gone with the next one. */
+uint64_t pg_client_connects(const struct pg_client *client);
+/* Waits until the server says something unasked (a notification; its end), wake_fd is readable, or the client is interrupted; at
+ * most timeout_ms, -1: without a limit. Notifications are not kept: only that one came counts. */
+void pg_client_wait(struct pg_client *client, int wake_fd, int64_t timeout_ms);
+
 /* The last error as one line without secrets; valid until the next call. */
 const char *pg_client_error(const struct pg_client *client);
 bool pg_client_is_up(const struct pg_client *client);

@@ -1,6 +1,6 @@
 /* app.c: set-up in order, tear-down in reverse.
  *
- *   redis_target -> PostgreSQL fits? -> Redis fits? -> directory -> pg_pool -> worker -> api
+ *   redis_target -> PostgreSQL fits? -> Redis fits? -> directory -> pg_pool -> worker -> event_tailer -> api
  *
  * The main thread only waits for a signal; loops, pool, directory and worker have threads of their own. */
 #include "app.h"
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "events.h"
 #include "log.h"
 #include "metrics.h"
 #include "outbox.h"
@@ -39,6 +40,7 @@ struct app {
   struct pg_pool *pool;
   struct rate_limiter *rate_limiter;
   struct worker *worker; /* NULL without the role */
+  struct event_tailer *tailer; /* NULL without the role api */
   struct api_shared shared;
   struct api *api;
 };
@@ -186,12 +188,17 @@ static enum status set_up(struct app *app, char **error) {
     status = worker_new(config, app->target, app->clock, &app->worker);
     if (status != STATUS_OK) return status;
   }
+  if (config->roles & CONFIG_ROLE_API) {
+    status = event_tailer_new(config->postgres_url, app->clock, &app->tailer);
+    if (status != STATUS_OK) return status;
+  }
   app->shared = (struct api_shared){
       .config = config,
       .clock = app->clock,
       .target = app->target,
       .directory = app->directory,
       .pool = app->pool,
+      .tailer = app->tailer,
       .rate_limiter = app->rate_limiter,
       .worker = app->worker,
       .serve_api = (config->roles & CONFIG_ROLE_API) != 0,
@@ -220,7 +227,9 @@ void app_free(struct app *app) {
   if (app == NULL) return;
   if (app->directory != NULL) directory_stop(app->directory);
   if (app->pool != NULL) pg_pool_stop(app->pool);
+  if (app->tailer != NULL) event_tailer_stop(app->tailer);
   api_free(app->api);
+  event_tailer_free(app->tailer);
   worker_free(app->worker);
   rate_limiter_free(app->rate_limiter);
   pg_pool_free(app->pool);
@@ -243,6 +252,7 @@ static void stop(struct app *app, bool api_started, int exit_code) {
 enum status app_run(struct app *app, char **error) {
   bool api_started = false;
   enum status status = app->worker != NULL ? worker_start(app->worker) : STATUS_OK;
+  if (status == STATUS_OK && app->tailer != NULL) status = event_tailer_start(app->tailer);
   if (status == STATUS_OK) {
     status = api_start(app->api);
     api_started = true; /* some of its threads, where it failed */

@@ -64,13 +64,17 @@ static void unlisten(struct api_worker *worker) {
 
 static int64_t sooner(int64_t a_us, int64_t b_us) { return a_us < 0 || (b_us >= 0 && b_us < a_us) ? b_us : a_us; }
 
+static bool is_idle(const struct api_loop *api) {
+  return http_server_is_idle(api->server) && (api->feed == NULL || event_feed_is_idle(api->feed));
+}
+
 /* Answers first: what they bring in goes out with this pass's heartbeats. */
 static int64_t after_pass(void *context) {
   struct api_worker *worker = context;
   int64_t sleep_us = -1;
   http_server_run(worker->public.server);
   if (worker->public.batcher != NULL) sleep_us = batcher_after_pass(worker->public.batcher);
-  if (worker->phase == DRAINING && http_server_is_idle(worker->public.server)) unlisten(worker);
+  if (worker->phase == DRAINING && is_idle(&worker->public)) unlisten(worker);
   return sooner(sleep_us, http_server_sleep_us(worker->public.server));
 }
 
@@ -88,6 +92,7 @@ static void on_not_ready(struct loop_task *task) { ((struct api_worker *)task->c
 static void on_drain(struct loop_task *task) {
   struct api_worker *worker = task->context;
   worker->phase = DRAINING;
+  if (worker->public.feed != NULL) event_feed_drain(worker->public.feed);
   http_server_drain(worker->public.server);
 }
 
@@ -146,6 +151,8 @@ static enum status make_worker(struct api *api, unsigned index, size_t max_conne
   if (status == STATUS_OK && api->shared.serve_api) {
     status = redis_link_new(api->shared.target, worker->public.loop, CALL_TIMEOUT_MS, &worker->public.link);
     if (status == STATUS_OK) status = make_batcher(worker);
+    if (status == STATUS_OK)
+      status = event_feed_new(api->shared.tailer, api->shared.pool, worker->public.loop, &worker->public.feed);
   }
   if (status == STATUS_OK) status = make_server(api, worker, max_connections, error);
   if (status == STATUS_OK) loop_set_after_pass(worker->public.loop, after_pass, worker);
@@ -260,6 +267,7 @@ void api_free(struct api *api) {
     redis_link_free(public->link);
     http_server_free(public->server);
     loop_free(public->loop);
+    event_feed_free(public->feed);
   }
   listener_close(&api->listener);
   free(api->workers);

@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "stream.h"
+
 enum {
   TICK_US = 25000,
   VISITS_PER_TICK = 256, /* 10,000 idle connections: a round a second, 0.4 % of a core */
@@ -56,6 +58,7 @@ void connections_cut(struct connections *connections, struct connection *connect
   connection->cut = true;
   connections->cut_count++;
   (void)shutdown(connection->fd, SHUT_RDWR);
+  if (connection->stream != NULL) stream_wake(connection->stream); /* the library does not look at a suspended one */
 }
 
 /* While all places are taken the library accepts nobody, so one is kept free as long as anyone is idle. */
@@ -114,9 +117,11 @@ static void on_tick(struct loop_timer *timer) {
   int64_t now_us = loop_now_us(connections->loop);
   visit_some(connections, &connections->lists[CONNECTION_IDLE], now_us);
   visit_some(connections, &connections->lists[CONNECTION_RECEIVING], now_us);
+  visit_some(connections, &connections->lists[CONNECTION_STREAMING], now_us);
   cut_overdue(connections, CONNECTION_RECEIVING, now_us - connections->request_timeout_us);
   cut_overdue(connections, CONNECTION_SENDING, now_us - connections->idle_timeout_us);
   cut_overdue(connections, CONNECTION_IDLE, now_us - connections->idle_timeout_us);
+  cut_overdue(connections, CONNECTION_STREAM_SENDING, now_us - connections->stall_us);
   if (connections->count > 0) loop_timer_set(connections->loop, timer, TICK_US);
 }
 
@@ -127,6 +132,7 @@ void connections_init(struct connections *connections, struct loop *loop, int64_
       .loop = loop,
       .request_timeout_us = request_timeout_ms * 1000,
       .idle_timeout_us = idle_timeout_ms * 1000,
+      .stall_us = STREAM_STALL_MS * INT64_C(1000),
       .visit_us = visit_us < VISIT_MIN_US   ? VISIT_MIN_US
                   : visit_us > VISIT_MAX_US ? VISIT_MAX_US
                                             : visit_us,
@@ -180,6 +186,7 @@ void connections_close(struct connections *connections) {
   connections->closing = true;
   if (connections->request_timeout_us > CLOSING_US) connections->request_timeout_us = CLOSING_US;
   if (connections->idle_timeout_us > CLOSING_US) connections->idle_timeout_us = CLOSING_US;
+  if (connections->stall_us > CLOSING_US) connections->stall_us = CLOSING_US;
   struct connection *connection = connections->lists[CONNECTION_IDLE].head;
   for (; connection != NULL; connection = connection->next) connections_cut(connections, connection);
 }

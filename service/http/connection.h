@@ -12,9 +12,13 @@
  *   SENDING    sending              idle_timeout has passed: the client does not read its answer
  *   IDLE       idle                 idle_timeout has passed; or the oldest one, where a new connection needs its place
  *
+ * An answer that goes on (http_stream.h) is between two states instead of SENDING:
+ *   STREAMING       nothing waits         never: but whoever has left is found by a visit
+ *   STREAM_SENDING  a piece waits         it has waited for STREAM_STALL_MS: the client does not read
+ *
  * Two things the library does not tell: when the first byte of a later request comes (it speaks up once a request line is whole),
  * and that a client has gone which sent its last bytes and its end in one go (it reads once per event, and there is no second
- * event). So connections that are idle or receiving for a while are visited in rounds, a few per tick, and the kernel is asked
+ * event). So connections that are idle, streaming or receiving for a while are visited in rounds, a few per tick, and the kernel is asked
  * (TCP_INFO): bytes received against the bytes of the requests so far; has the peer closed. The loop's thread only. */
 #ifndef PRESENCE_HTTP_CONNECTION_H
 #define PRESENCE_HTTP_CONNECTION_H
@@ -28,9 +32,13 @@ enum connection_state {
   CONNECTION_RECEIVING,
   CONNECTION_WORKING,
   CONNECTION_SENDING,
+  CONNECTION_STREAMING,
+  CONNECTION_STREAM_SENDING,
   CONNECTION_IDLE,
   CONNECTION_STATE_COUNT,
 };
+
+struct stream;
 
 struct connection {
   enum connection_state state;
@@ -41,6 +49,7 @@ struct connection {
   int64_t since_us;    /* when it came into its state */
   uint64_t consumed;   /* bytes of the requests that were whole, in clear text */
   struct auth_memo auth;
+  struct stream *stream; /* NULL: its answer is none */
   struct connection *next, *previous; /* in its state's list */
 };
 
@@ -54,7 +63,7 @@ struct connections {
   struct loop *loop;
   struct connection_list lists[CONNECTION_STATE_COUNT];
   struct loop_timer tick;
-  int64_t request_timeout_us, idle_timeout_us, visit_us;
+  int64_t request_timeout_us, idle_timeout_us, stall_us, visit_us;
   size_t count, max;
   uint64_t accepted; /* in all */
   size_t cut_count;  /* of count: cut, the library has not closed them yet */

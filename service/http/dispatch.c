@@ -5,6 +5,7 @@
 
 #include "auth.h"
 #include "server_state.h"
+#include "stream.h"
 
 enum {
   HEADER_COST_BYTES = 64,               /* what the library needs beside a header's bytes */
@@ -51,7 +52,10 @@ enum MHD_Result dispatch_send(struct http_request *request) {
   bool shared = request->response_shared;
   request->phase = PHASE_REPLIED;
   request->response = NULL;
-  connections_move(&request->server->connections, request->connection, CONNECTION_SENDING);
+  struct connection *connection = request->connection;
+  connection->stream = request->stream;
+  connections_move(&request->server->connections, connection,
+                   request->stream != NULL ? CONNECTION_STREAM_SENDING : CONNECTION_SENDING);
   enum MHD_Result queued = MHD_queue_response(request->mhd, request->http_status, response);
   if (!shared) MHD_destroy_response(response);
   return queued;
@@ -176,6 +180,21 @@ static enum MHD_Result authorise(struct http_request *request) {
     public->tenant.id = public->tenant_id; /* ours lives as long as the request, the snapshot may not */
   }
   return accept_body(request);
+}
+
+bool request_is_allowed(struct request *public) {
+  struct http_request *request = request_private(public);
+  struct http_server *server = request->server;
+  if (request->mhd == NULL) return false;
+  const struct directory_snapshot *snapshot = newest_snapshot(server);
+  const struct token *token = NULL;
+  const struct tenant *tenant = NULL;
+  enum auth_verdict verdict = auth_token(snapshot, server->snapshot_serial, header(request, MHD_HTTP_HEADER_AUTHORIZATION),
+                                         &request->connection->auth, clock_monotonic_us(loop_clock(server->loop)), &token);
+  if (verdict == AUTH_ALLOWED)
+    verdict = auth_decide(snapshot, token, route_scopes(public->route), public->tenant_id.data != NULL ? &public->tenant_id : NULL,
+                          &tenant);
+  return verdict == AUTH_ALLOWED;
 }
 
 /* Decodes the ids of the path; a tenant that is none stays one that nobody knows. */
@@ -340,7 +359,11 @@ void dispatch_completed(void *context, struct MHD_Connection *mhd, void **reques
   bool awaited = request->http_status == 0 && (request->phase == PHASE_DIRECTORY || request->phase == PHASE_HANDLING);
   server->run_due = true; /* the next request may have arrived already */
   if (request->polled) server->polled_count--;
-  if (awaited) {
+  if (request->stream != NULL) {
+    stream_close(request->stream);
+    connection->stream = NULL;
+    dispatch_release(request);
+  } else if (awaited) {
     request->polled = false;
     request->mhd = NULL;
     request->connection = NULL;

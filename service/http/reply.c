@@ -2,10 +2,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "server_state.h"
+#include "stream.h"
 
-enum { MESSAGE_MAX = 512, RETRY_AFTER_S = 1 };
+enum { MESSAGE_MAX = 512, RETRY_AFTER_S = 1, STREAM_BLOCK_BYTES = 1024 /* of the library's, for HTTP/1.0 clients */ };
 
 static const struct {
   unsigned http_status, retry_after_s;
@@ -30,12 +32,8 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
   return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* Takes the buffer's memory in any case. NULL: no memory. content_type NULL: no body. */
-static struct MHD_Response *make(const struct replies *replies, const char *content_type, struct buf *body) {
-  struct MHD_Response *response = body->len > 0 ? MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_MUST_FREE)
-                                                : MHD_create_response_empty(MHD_RF_NONE);
-  if (response != NULL && body->len > 0) *body = (struct buf){0};
-  buf_free(body);
+/* The headers of every answer. NULL, and the response is gone: no memory. */
+static struct MHD_Response *dress(const struct replies *replies, const char *content_type, struct MHD_Response *response) {
   if (response == NULL) return NULL;
   bool made = add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
   if (content_type != NULL)
@@ -47,6 +45,15 @@ static struct MHD_Response *make(const struct replies *replies, const char *cont
   if (made) return response;
   MHD_destroy_response(response);
   return NULL;
+}
+
+/* Takes the buffer's memory in any case. NULL: no memory. content_type NULL: no body. */
+static struct MHD_Response *make(const struct replies *replies, const char *content_type, struct buf *body) {
+  struct MHD_Response *response = body->len > 0 ? MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_MUST_FREE)
+                                                : MHD_create_response_empty(MHD_RF_NONE);
+  if (response != NULL && body->len > 0) *body = (struct buf){0};
+  buf_free(body);
+  return dress(replies, content_type, response);
 }
 
 static bool add_retry_after(struct MHD_Response *response, unsigned seconds) {
@@ -144,6 +151,20 @@ void reply_empty(struct request *public, unsigned http_status) {
 void reply_text(struct request *public, unsigned http_status, const char *content_type, struct buf *body) {
   struct http_request *request = request_private(public);
   deliver(request, http_status, make(&request->server->replies, content_type, body), false);
+}
+
+bool reply_stream(struct request *public, const char *content_type, struct stream *stream) {
+  struct http_request *request = request_private(public);
+  int bytes = STREAM_SOCKET_BYTES;
+  if (request->mhd == NULL) return false;
+  stream->request = public;
+  request->stream = stream;
+  /* The kernel's own limit is megabytes; without this one the client is only dropped later. */
+  (void)setsockopt(request->connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  struct MHD_Response *response =
+      MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, stream_read, stream, NULL);
+  deliver(request, MHD_HTTP_OK, dress(&request->server->replies, content_type, response), false);
+  return true;
 }
 
 void reply_json(struct request *public, unsigned http_status, struct buf *body) {

@@ -3,6 +3,7 @@
 #include "pg.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct pg_client {
   int interrupt_fd;    /* eventfd: readable for ever once interrupted */
   int64_t next_try_us; /* no connecting before */
   int64_t backoff_us;  /* 0 after a statement that worked */
+  uint64_t connects;
   atomic_bool up;
   char error[512];
 };
@@ -186,6 +188,11 @@ static enum status flush_statement(struct pg_client *client, int64_t deadline_us
   }
 }
 
+/* libpq keeps notifications until they are fetched. Through PgBouncer they may be anybody's. */
+static void drop_notifications(struct pg_client *client) {
+  for (PGnotify *notification; (notification = PQnotifies(client->connection)) != NULL;) PQfreemem(notification);
+}
+
 /* Reads results until the last; *result is the first error or the last result. */
 static enum status collect_result(struct pg_client *client, int64_t deadline_us, PGresult **result) {
   for (;;) {
@@ -199,6 +206,7 @@ static enum status collect_result(struct pg_client *client, int64_t deadline_us,
     PQclear(keep_first ? next : *result);
     if (!keep_first) *result = next;
   }
+  drop_notifications(client);
   if (*result != NULL && PQstatus(client->connection) == CONNECTION_OK) return STATUS_OK;
 broken:
   keep_error(client, PQerrorMessage(client->connection));
@@ -260,6 +268,7 @@ static enum status connect_session(struct pg_client *client) {
   enum status status = run_script(client, pg_session_settings, CONNECT_LIMIT_MS, &result);
   PQclear(result);
   if (status == STATUS_REFUSED) drop_connection(client);
+  if (status == STATUS_OK) client->connects++;
   return status == STATUS_OK ? STATUS_OK : STATUS_UNAVAILABLE;
 }
 
@@ -269,7 +278,9 @@ static void drop_if_closed(struct pg_client *client) {
   enum { READS_MAX = 16 };
   struct pollfd fd = {.fd = PQsocket(client->connection), .events = POLLIN};
   for (int reads = 0; reads < READS_MAX && poll(&fd, 1, 0) > 0; reads++) {
-    if (PQconsumeInput(client->connection) == 1 && PQstatus(client->connection) == CONNECTION_OK) continue;
+    bool open = PQconsumeInput(client->connection) == 1 && PQstatus(client->connection) == CONNECTION_OK;
+    drop_notifications(client);
+    if (open) continue;
     keep_error(client, PQerrorMessage(client->connection));
     drop_connection(client);
     return;
@@ -286,6 +297,16 @@ enum status pg_client_connection(struct pg_client *client, PGconn **connection) 
   }
   *connection = client->connection;
   return STATUS_OK;
+}
+
+uint64_t pg_client_connects(const struct pg_client *client) { return client->connects; }
+
+void pg_client_wait(struct pg_client *client, int wake_fd, int64_t timeout_ms) {
+  struct pollfd fds[] = {{.fd = wake_fd, .events = POLLIN},
+                         {.fd = client->interrupt_fd, .events = POLLIN},
+                         {.fd = client->connection != NULL ? PQsocket(client->connection) : -1, .events = POLLIN}};
+  int limit_ms = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
+  if (poll(fds, sizeof fds / sizeof fds[0], limit_ms) > 0 && fds[2].revents != 0) drop_if_closed(client);
 }
 
 enum status pg_client_send(struct pg_client *client, const char *sql, int parameter_count, const Oid *types,

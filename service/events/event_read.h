@@ -1,0 +1,22 @@
+/* event_read.h: rows of the outbox as batches. Blocking: pool threads and the tailer's. */
+#ifndef PRESENCE_EVENT_READ_H
+#define PRESENCE_EVENT_READ_H
+
+#include "event_batch.h"
+#include "pg.h"
+
+/* From the oldest row that is kept. */
+#define EVENTS_FROM_OLDEST INT64_C(-1)
+
+/* The tenant's first `most` rows after a seq. batch->last: all that the tenant has up to it is in the batch; it lies behind the last
+ * row where there are no more, so that who has read everything does not fall behind the retention.
+ * STATUS_NOT_FOUND: rows after it have been dropped; *message (a buffer of the caller's) tells which is the oldest. */
+enum status event_read_tenant(struct pg_client *client, struct str tenant, int64_t after, int64_t most,
+                              struct event_batch **batch, struct buf *message) MUST_CHECK;
+/* The next rows of all tenants; *full: there may be more. */
+enum status event_read_new(struct pg_client *client, int64_t after, int64_t most, struct event_batch **batch,
+                           bool *full) MUST_CHECK;
+/* The newest row that is visible, and the newest that the retention has dropped. */
+enum status event_read_bounds(struct pg_client *client, int64_t *newest, int64_t *dropped) MUST_CHECK;
+
+#endif
