@@ -50,7 +50,8 @@ bool request_query_only(struct request *request, const char *const *names, size_
 bool request_query_number(struct request *request, const char *name, int64_t least, int64_t most, int64_t absent,
                           int64_t *value) MUST_CHECK;
 
-/* For an answer that takes long: is its token still good for it? What is asked of a request's token when it comes in, once more. */
+/* For an answer that takes long: is its token still good for it? What is asked of a request's token when it comes in, once more.
+ */
 bool request_is_allowed(struct request *request);
 
 /* The answers. Each takes the request from the handler. */

@@ -39,7 +39,7 @@ struct app {
   struct directory *directory;
   struct pg_pool *pool;
   struct rate_limiter *rate_limiter;
-  struct worker *worker; /* NULL without the role */
+  struct worker *worker;       /* NULL without the role */
   struct event_tailer *tailer; /* NULL without the role api */
   struct api_shared shared;
   struct api *api;

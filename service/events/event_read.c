@@ -61,11 +61,11 @@ enum status event_read_new(struct pg_client *client, int64_t after, int64_t most
   (void)snprintf(most_text, sizeof most_text, "%" PRId64, most);
   const char *const parameters[] = {after_text, most_text};
   PGresult *result;
-  enum status status = pg_client_exec(client,
-                                      "SELECT " EVENT_COLUMNS
-                                      " FROM (SELECT * FROM presence.outbox WHERE seq > $1 ORDER BY seq LIMIT $2) AS next"
-                                      " ORDER BY tenant, seq",
-                                      2, parameters, &result);
+  enum status status =
+      pg_client_exec(client,
+                     "SELECT " EVENT_COLUMNS " FROM (SELECT * FROM presence.outbox WHERE seq > $1 ORDER BY seq LIMIT $2) AS next"
+                     " ORDER BY tenant, seq",
+                     2, parameters, &result);
   if (status == STATUS_OK) {
     *full = PQntuples(result) == most;
     status = make_batch(result, after, after, batch);

@@ -8,9 +8,9 @@
 /* From the oldest row that is kept. */
 #define EVENTS_FROM_OLDEST INT64_C(-1)
 
-/* The tenant's first `most` rows after a seq. batch->last: all that the tenant has up to it is in the batch; it lies behind the last
- * row where there are no more, so that who has read everything does not fall behind the retention.
- * STATUS_NOT_FOUND: rows after it have been dropped; *message (a buffer of the caller's) tells which is the oldest. */
+/* The tenant's first `most` rows after a seq. batch->last: all that the tenant has up to it is in the batch; it lies behind the
+ * last row where there are no more, so that who has read everything does not fall behind the retention. STATUS_NOT_FOUND: rows
+ * after it have been dropped; *message (a buffer of the caller's) tells which is the oldest. */
 enum status event_read_tenant(struct pg_client *client, struct str tenant, int64_t after, int64_t most,
                               struct event_batch **batch, struct buf *message) MUST_CHECK;
 /* The next rows of all tenants; *full: there may be more. */

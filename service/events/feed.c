@@ -14,7 +14,7 @@ enum {
 
 /* What a feed asks of another thread for a subscriber, who may leave meanwhile. */
 struct feed_call {
-  struct pg_job job; /* a page */
+  struct pg_job job;         /* a page */
   struct tail_waiter waiter; /* a sync */
   struct event_feed *feed;
   struct event_subscriber *subscriber; /* NULL: has left */

@@ -8,7 +8,8 @@
  *   PAUSED    nowhere: it has enough for now                 event_feed_continue
  *   LIVE      the next batch of the tailer                   it comes
  *
- * BEHIND is left, and PAUSED and SYNCING too, through the newest batches that the feed keeps, where they reach back far enough. */
+ * BEHIND is left, and PAUSED and SYNCING too, through the newest batches that the feed keeps, where they reach back far enough.
+ */
 #ifndef PRESENCE_EVENTS_FEED_H
 #define PRESENCE_EVENTS_FEED_H
 

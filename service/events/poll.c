@@ -109,8 +109,7 @@ static void start_waiting(struct poll *poll, int64_t after) {
 static void read_page(struct pg_job *job, struct pg_client *client) {
   struct poll *poll = (struct poll *)job; /* its first member */
   int64_t after = poll->question.after < 0 ? EVENTS_FROM_OLDEST : poll->question.after;
-  poll->status =
-      event_read_tenant(client, poll->request->tenant_id, after, poll->question.limit, &poll->batch, &poll->expired);
+  poll->status = event_read_tenant(client, poll->request->tenant_id, after, poll->question.limit, &poll->batch, &poll->expired);
 }
 
 static void got_page(struct pg_job *job) {

@@ -5,8 +5,8 @@
  *
  *   RESTING (position unknown) --somebody waits--> reads the newest seq --> FOLLOWING --nobody for REST_AFTER_US--> RESTING
  *
- * A gap (an empty batch with another `after`) is also what it publishes where rows between its position and the next read may have
- * gone, or PostgreSQL came back with an older state. */
+ * A gap (an empty batch with another `after`) is also what it publishes where rows between its position and the next read may
+ * have gone, or PostgreSQL came back with an older state. */
 #include "tailer.h"
 
 #include <poll.h>

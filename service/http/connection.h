@@ -18,8 +18,8 @@
  *
  * Two things the library does not tell: when the first byte of a later request comes (it speaks up once a request line is whole),
  * and that a client has gone which sent its last bytes and its end in one go (it reads once per event, and there is no second
- * event). So connections that are idle, streaming or receiving for a while are visited in rounds, a few per tick, and the kernel is asked
- * (TCP_INFO): bytes received against the bytes of the requests so far; has the peer closed. The loop's thread only. */
+ * event). So connections that are idle, streaming or receiving for a while are visited in rounds, a few per tick, and the kernel
+ * is asked (TCP_INFO): bytes received against the bytes of the requests so far; has the peer closed. The loop's thread only. */
 #ifndef PRESENCE_HTTP_CONNECTION_H
 #define PRESENCE_HTTP_CONNECTION_H
 
@@ -49,7 +49,7 @@ struct connection {
   int64_t since_us;    /* when it came into its state */
   uint64_t consumed;   /* bytes of the requests that were whole, in clear text */
   struct auth_memo auth;
-  struct stream *stream; /* NULL: its answer is none */
+  struct stream *stream;              /* NULL: its answer is none */
   struct connection *next, *previous; /* in its state's list */
 };
 

@@ -192,8 +192,8 @@ bool request_is_allowed(struct request *public) {
   enum auth_verdict verdict = auth_token(snapshot, server->snapshot_serial, header(request, MHD_HTTP_HEADER_AUTHORIZATION),
                                          &request->connection->auth, clock_monotonic_us(loop_clock(server->loop)), &token);
   if (verdict == AUTH_ALLOWED)
-    verdict = auth_decide(snapshot, token, route_scopes(public->route), public->tenant_id.data != NULL ? &public->tenant_id : NULL,
-                          &tenant);
+    verdict = auth_decide(snapshot, token, route_scopes(public->route),
+                          public->tenant_id.data != NULL ? &public->tenant_id : NULL, &tenant);
   return verdict == AUTH_ALLOWED;
 }
 

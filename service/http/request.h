@@ -49,7 +49,7 @@ struct http_request {
 
   unsigned http_status; /* of the answer; 0: none yet */
   struct MHD_Response *response;
-  bool response_shared; /* one of the prepared ones: not ours to destroy */
+  bool response_shared;  /* one of the prepared ones: not ours to destroy */
   struct stream *stream; /* the answer goes on, see http_stream.h; NULL: it does not */
 
   char tenant_bytes[TENANT_ID_MAX];

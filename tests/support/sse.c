@@ -18,8 +18,9 @@ struct sse *sse_open(const char *address, const char *token, const char *path, c
   sse->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (sse->fd < 0 || connect(sse->fd, (struct sockaddr *)&peer, sizeof peer) != 0)
     fail_msg("cannot connect to %s: %s", address, strerror(errno));
-  const char *request = text_format("GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n%s\r\n",
-                                    path, token, headers != NULL ? headers : "");
+  const char *request =
+      text_format("GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n%s\r\n", path, token,
+                  headers != NULL ? headers : "");
   assert_int_equal(send(sse->fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
   return sse;
 }

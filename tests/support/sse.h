@@ -30,7 +30,7 @@ struct sse {
 
 /* Sends the request; headers: further lines, each closed by \r\n. */
 struct sse *sse_open(const char *address, const char *token, const char *path, const char *headers);
-void sse_read(struct sse *sse); /* what is there; never waits */
+void sse_read(struct sse *sse);               /* what is there; never waits */
 void sse_wait(struct sse *sse, size_t count); /* until it has had so many events */
 void sse_wait_started(struct sse *sse);       /* until it has had its first comment */
 void sse_wait_ended(struct sse *sse, int64_t timeout_ms);
