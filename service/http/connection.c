@@ -14,6 +14,7 @@ enum {
   VISITS_PER_TICK = 256, /* 10,000 idle connections: a round a second, 0.4 % of a core */
   VISIT_MIN_US = 50000,
   VISIT_MAX_US = 500000,
+  TCP_STATE_CLOSE = 7,
   TCP_STATE_CLOSE_WAIT = 8, /* of the kernel's tcp_states.h; <netinet/tcp.h> has it, but an older tcp_info */
   VISITS_PER_TIMEOUT = 20,
   CLOSING_US = 1000000, /* what clients get to send and to read when the service stops */
@@ -74,9 +75,10 @@ static bool ask_kernel(const struct connection *connection, struct tcp_info *inf
   return getsockopt(connection->fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
 }
 
-/* The peer will send no more, and the library has read all that there was. */
+/* The peer has reset it, or will send no more and the library has read all that there was. */
 static bool has_ended(const struct connection *connection, const struct tcp_info *info) {
   int unread = 0;
+  if (info->tcpi_state == TCP_STATE_CLOSE) return true;
   return info->tcpi_state == TCP_STATE_CLOSE_WAIT && ioctl(connection->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
