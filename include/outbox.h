@@ -33,6 +33,14 @@ enum status outbox_last_session(struct pg_client *client, uint32_t partition, st
  * processes at once. */
 enum status outbox_maintain(struct pg_client *client, int64_t retention_days, int64_t forget_days) MUST_CHECK;
 
+/* The consumer or group that is nearest to losing rows unread. */
+#define OUTBOX_READER_NAME_MAX 100
+struct outbox_reader {
+  char name[OUTBOX_READER_NAME_MAX]; /* "consumer billing", cut where longer; "": there is no reader */
+  double retention_used;             /* age of its oldest unread row / retention; at least 1 where rows have been lost */
+};
+enum status outbox_slowest_reader(struct pg_client *client, int64_t retention_days, struct outbox_reader *reader) MUST_CHECK;
+
 /* A device's last known state. The strings are owned by the struct. */
 struct device_row {
   bool found;

@@ -69,6 +69,26 @@ enum status outbox_maintain(struct pg_client *client, int64_t retention_days, in
   return done(result, status);
 }
 
+enum status outbox_slowest_reader(struct pg_client *client, int64_t retention_days, struct outbox_reader *reader) {
+  char retention_text[24];
+  (void)snprintf(retention_text, sizeof retention_text, "%" PRId64, retention_days);
+  const char *parameters[] = {retention_text};
+  PGresult *result;
+  enum status status = pg_client_exec(
+      client,
+      "SELECT kind || ' ' || name,"
+      " round(greatest(CASE WHEN lost THEN 1 ELSE 0 END,"
+      "                coalesce(extract(epoch FROM clock_timestamp() - unread_since) / (86400.0 * $1), 0))::numeric, 4) AS used"
+      " FROM presence.reader ORDER BY used DESC LIMIT 1",
+      1, parameters, &result);
+  *reader = (struct outbox_reader){0};
+  if (status == STATUS_OK && PQntuples(result) == 1) {
+    (void)snprintf(reader->name, sizeof reader->name, "%s", PQgetvalue(result, 0, 0));
+    reader->retention_used = strtod(PQgetvalue(result, 0, 1), NULL);
+  }
+  return done(result, status);
+}
+
 enum status outbox_known_devices(struct pg_client *client, struct str tenant, int64_t *known) {
   const Oid types[] = {PG_OID_TEXT};
   const char *const values[] = {tenant.data};

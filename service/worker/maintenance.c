@@ -4,6 +4,7 @@
 
 #include "failpoint.h"
 #include "log.h"
+#include "metrics.h"
 #include "outbox.h"
 #include "redis_round.h"
 #include "store.h"
@@ -14,6 +15,9 @@
 #define COUNT_INTERVAL_US 2000000
 #define OUTBOX_INTERVAL_US INT64_C(3600000000)
 #define OUTBOX_RETRY_US 5000000
+#define READERS_INTERVAL_US 5000000
+#define READERS_WARN_AT 0.8 /* of the retention */
+#define READERS_WARN_INTERVAL_US INT64_C(600000000)
 
 struct maintenance {
   const struct config *config;
@@ -24,8 +28,9 @@ struct maintenance {
   const struct partition_set *held;
   struct redis_round counts;
   struct online_gauge online;
-  int64_t outbox_due_us, count_due_us; /* monotonic; 0: at once */
-  struct log_limit failed_limit;
+  struct metric_series *retention_used;
+  int64_t outbox_due_us, count_due_us, readers_due_us; /* monotonic; 0: at once */
+  struct log_limit failed_limit, readers_limit;
 };
 
 enum status maintenance_new(const struct config *config, const struct redis_target *target, const struct clock *clock,
@@ -37,6 +42,7 @@ enum status maintenance_new(const struct config *config, const struct redis_targ
   self->clock = clock;
   self->target = target;
   self->held = held;
+  self->retention_used = metrics_series(METRIC_READER_RETENTION_USED);
   enum status status = redis_conn_new(target, clock, CALL_TIMEOUT_MS, &self->conn);
   if (status == STATUS_OK) status = pg_client_new(config->postgres_url, "presence maintenance", clock, &self->postgres);
   if (status == STATUS_OK) status = redis_round_init(&self->counts, held->partitions);
@@ -72,6 +78,21 @@ static enum status maintain_outbox(struct maintenance *maintenance, int64_t now_
   return status;
 }
 
+/* Who reads too slowly loses rows to the retention: that is said while there is time. */
+static enum status show_readers(struct maintenance *maintenance, int64_t now_us) {
+  struct outbox_reader slowest;
+  enum status status = outbox_slowest_reader(maintenance->postgres, maintenance->config->retention_days, &slowest);
+  if (status != STATUS_OK) return status;
+  metric_set(maintenance->retention_used, slowest.retention_used);
+  int64_t suppressed;
+  if (slowest.retention_used >= READERS_WARN_AT &&
+      log_limit_pass(&maintenance->readers_limit, now_us, READERS_WARN_INTERVAL_US, &suppressed)) {
+    log_warn("reader_near_retention", LOG_STR("reader", slowest.name),
+             LOG_INT("retention_used_percent", (int64_t)(100 * slowest.retention_used)), LOG_INT("suppressed", suppressed));
+  }
+  return STATUS_OK;
+}
+
 /* Where a partition does not answer the metric stays as it was. */
 static enum status show_online(struct maintenance *maintenance) {
   struct redis_round *counts = &maintenance->counts;
@@ -104,6 +125,11 @@ enum status maintenance_tick(struct maintenance *maintenance, int64_t *sleep_us)
   if (now_us >= maintenance->outbox_due_us) {
     enum status status = maintain_outbox(maintenance, now_us);
     if (status != STATUS_OK) worst = status;
+  }
+  if (now_us >= maintenance->readers_due_us) {
+    enum status status = show_readers(maintenance, now_us);
+    if (status != STATUS_OK) worst = status;
+    maintenance->readers_due_us = now_us + READERS_INTERVAL_US;
   }
   return worst;
 }

@@ -52,11 +52,38 @@ static void test_orphans_are_removed_and_counted(void **state) {
   world_end(world);
 }
 
+/* A consumer that nobody runs: half of the retention is used up, then more than its warning, then its rows are dropped. */
+static void test_a_reader_that_falls_behind_is_told(void **state) {
+  struct world *world = world_start(state, &(struct world_options){0});
+  struct database *database = &world->database;
+  assert_true(metric(world, "presence_reader_retention_used_ratio") == 0);
+  PQclear(
+      sql_query(database, "SELECT presence.create_consumer('forgotten one', 'oldest'), presence.create_group('g', 'now')", NULL));
+  beat(world, "d", 60000);
+  world_drain(world);
+  PQclear(sql_query(database, "UPDATE presence.outbox SET recorded_at = now() - interval '84 hours'", NULL)); /* of seven days */
+  WAIT_UNTIL(metric(world, "presence_reader_retention_used_ratio") == 0.5, 15000);
+  assert_false(presenced_logged(world->service, "reader_near_retention"));
+  PQclear(sql_query(database, "UPDATE presence.outbox SET recorded_at = now() - interval '151.2 hours'", NULL));
+  WAIT_UNTIL(metric(world, "presence_reader_retention_used_ratio") == 0.9, 15000);
+  assert_true(
+      presenced_logged(world->service, "reader_near_retention reader=\"consumer forgotten one\" retention_used_percent=90"));
+  PQclear(sql_query(database, "SELECT presence.commit('forgotten one', 1)", NULL));
+  WAIT_UNTIL(metric(world, "presence_reader_retention_used_ratio") == 0, 15000);
+  PQclear(sql_query(database, "UPDATE presence.consumer SET cursor = 0", NULL));
+  PQclear(sql_query(database, "UPDATE presence.outbox_horizon SET dropped_seq = 1", NULL));
+  WAIT_UNTIL(metric(world, "presence_reader_retention_used_ratio") == 1, 15000);
+  PQclear(sql_query(database, "UPDATE presence.outbox_horizon SET dropped_seq = 0", NULL)); /* for the rules at the end */
+  PQclear(sql_query(database, "UPDATE presence.outbox SET recorded_at = now()", NULL));
+  world_end(world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_open_sessions_of_each_tenant, world_teardown),
       cmocka_unit_test_teardown(test_transitions_and_detection, world_teardown),
       cmocka_unit_test_teardown(test_orphans_are_removed_and_counted, world_teardown),
+      cmocka_unit_test_teardown(test_a_reader_that_falls_behind_is_told, world_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
