@@ -129,13 +129,13 @@ enum status store_next_decode(const redisReply *reply, struct next_result *resul
 /* ---- stream and trim: the publisher's steps */
 enum stream_kind {
   STREAM_TRANSITION,
-  STREAM_MARKER, /* of the audit */
+  STREAM_MARKER, /* of the audit: transition has tenant, device, and the session found (SESSION_ID_NONE: none) */
   STREAM_BROKEN, /* does not decode: the publisher puts it aside, so that it does not stall the stream */
 };
 struct stream_entry {
   struct session_id id; /* the entry's own stream id */
   enum stream_kind kind;
-  struct transition transition; /* STREAM_TRANSITION */
+  struct transition transition; /* STREAM_TRANSITION, STREAM_MARKER */
   const redisReply *fields;     /* as they stand in the stream: field, value, field, value … Borrowed from the reply */
 };
 struct stream_head {
@@ -164,13 +164,17 @@ enum status store_lease_decode(const redisReply *reply, struct lease_result *res
 
 /* ---- adopt: makes a server usable (its run_id goes into `clock`). run_id: of the server, as it was before floor was read; it
  * goes out instead of the road's own, so that a server which came up meanwhile is not adopted with a floor that is too low. */
-enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, const char *run_id,
-                               struct session_id floor /* the highest session PostgreSQL knows in the partition */) MUST_CHECK;
-struct adopt_result {
-  bool adopted;   /* false: it was adopted already */
-  bool was_empty; /* there was no clock: nothing is known of open sessions (rebuild) */
+#define STORE_TOKEN_LEN REDIS_RUN_ID_LEN
+enum adopt_outcome {
+  ADOPT_ALREADY, /* it was adopted already */
+  ADOPT_DONE,
+  ADOPT_REBUILD, /* it is empty: the caller holds the token and must rebuild it, which adopts it */
+  ADOPT_BUSY,    /* it is empty, and another caller rebuilds it */
 };
-enum status store_adopt_decode(const redisReply *reply, struct adopt_result *result) MUST_CHECK;
+enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, const char *run_id,
+                               struct session_id floor, /* the highest session PostgreSQL knows in the partition */
+                               const char *token /* of this caller: STORE_TOKEN_LEN characters */) MUST_CHECK;
+enum status store_adopt_decode(const redisReply *reply, enum adopt_outcome *outcome) MUST_CHECK;
 /* Is the server adopted? Cheap. */
 enum status store_adopted_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
 
@@ -260,5 +264,67 @@ struct measured_bucket {
 enum status store_measure_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
                                  const struct measured_bucket *buckets, size_t count) MUST_CHECK;
 enum status store_measure_decode(const redisReply *reply, struct measured_bucket *buckets, size_t count) MUST_CHECK;
+
+/* ---- rebuild, mark, repair: device rows of PostgreSQL meet the facts in Redis. At most STORE_ITEMS_MAX rows of one partition a
+ * call; what is borrowed must live until the call is encoded. */
+enum store_row_state { STORE_ROW_NONE, STORE_ROW_ONLINE, STORE_ROW_OFFLINE };
+struct store_row {
+  struct store_tenant tenant;
+  struct str device;
+  uint32_t bucket;
+  enum store_row_state state;
+  struct session_id session;
+  int64_t online_since_ms, ttl_ms;
+  int64_t offline_at_ms; /* STORE_ROW_OFFLINE; TIME_MS_LOST: not known */
+  struct str meta;       /* len 0: none */
+};
+
+/* A step of rebuilding an empty server; repeating one is harmless. STATUS_INITIALISING: the token is lost, or the server is not
+ * that of run_id any more. finish: these are the last rows; the server is adopted. */
+enum status store_rebuild_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                 const char *token, const char *run_id, int64_t outage_ms, const struct store_row *rows,
+                                 size_t count, bool finish) MUST_CHECK;
+enum status store_rebuild_decode(const redisReply *reply, int64_t *restored) MUST_CHECK;
+
+/* How a row and the facts disagree, and what repair did about it. */
+enum disagreement {
+  AGREE,
+  AUDIT_NOT_IN_REDIS, /* the row is online, there are no facts: restored as in a rebuild */
+  AUDIT_REDIS_OLDER,  /* the row is online in a later session: the facts take it over */
+  AUDIT_OVER_IN_ROW,  /* the row says that the session is over: it ends in Redis without an event */
+  AUDIT_ROW_BEHIND,   /* the row does not know the session: its online transition is put on the stream again */
+  AUDIT_UNDECIDED,    /* a close is under way, or the caller's settings of the tenant are old */
+};
+
+/* Compares rows with facts, and puts a marker on the stream where they disagree (mark) or not. kinds[i] answers rows[i].
+ * STATUS_FULL: the stream has marks_max entries or more, nothing was done. */
+enum status store_mark_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, int64_t outage_ms,
+                              const struct store_row *rows, size_t count, int64_t marks_max, bool mark) MUST_CHECK;
+enum status store_mark_decode(const redisReply *reply, size_t count, enum disagreement *kinds) MUST_CHECK;
+
+/* What a marker found; of a STREAM_MARKER entry. */
+struct store_marker {
+  struct session_id entry;   /* the marker's own id */
+  struct session_id session; /* in the facts; SESSION_ID_NONE: there were none */
+};
+/* rows: read after all entries before the markers were committed. run_id: of the server the markers were read from. */
+enum status store_repair_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                const char *run_id, int64_t outage_ms, const struct store_row *rows,
+                                const struct store_marker *markers, size_t count) MUST_CHECK;
+enum status store_repair_decode(const redisReply *reply, size_t count, enum disagreement *repaired) MUST_CHECK;
+
+/* ---- the audit's walk over what is open: buckets, then their devices; cursors begin and end with 0. */
+struct store_buckets {
+  struct str adopted;        /* when this server was adopted: another text, another adoption */
+  uint64_t cursor;           /* the next one */
+  const redisReply *members; /* array: member of next, score, member … (keys_parse_bucket_member) */
+};
+enum status store_buckets_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                 uint64_t cursor) MUST_CHECK;
+enum status store_buckets_decode(const redisReply *reply, struct store_buckets *buckets) MUST_CHECK;
+enum status store_bucket_devices_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                        struct str tenant, uint32_t bucket, uint64_t cursor) MUST_CHECK;
+/* *devices: array of texts. */
+enum status store_bucket_devices_decode(const redisReply *reply, uint64_t *cursor, const redisReply **devices) MUST_CHECK;
 
 #endif

@@ -25,23 +25,24 @@ enum status store_lease_decode(const redisReply *reply, struct lease_result *res
 }
 
 enum status store_adopt_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, const char *run_id,
-                               struct session_id floor) {
+                               struct session_id floor, const char *token) {
   call_begin(call, SCRIPT_ADOPT, 2);
   call_partition_key(call, target, PARTITION_CLOCK, partition);
   call_partition_key(call, target, PARTITION_TRANSITIONS, partition);
   call_run_id(call, run_id);
   call_int(call, floor.ms);
   call_int(call, floor.seq);
+  call_str(call, (struct str){token, STORE_TOKEN_LEN});
   return call_end(call);
 }
 
-enum status store_adopt_decode(const redisReply *reply, struct adopt_result *result) {
-  int64_t adopted, was_empty;
-  if (!reply_is_ok(reply, 3)) return STATUS_PROTOCOL;
-  enum status status = store_int_at(reply, 1, &adopted);
-  if (!status) status = store_int_at(reply, 2, &was_empty);
+enum status store_adopt_decode(const redisReply *reply, enum adopt_outcome *outcome) {
+  int64_t number;
+  if (!reply_is_ok(reply, 2)) return STATUS_PROTOCOL;
+  enum status status = store_int_at(reply, 1, &number);
   if (status) return status;
-  *result = (struct adopt_result){.adopted = adopted != 0, .was_empty = was_empty != 0};
+  if (number < ADOPT_ALREADY || number > ADOPT_BUSY) return STATUS_PROTOCOL;
+  *outcome = (enum adopt_outcome)number;
   return STATUS_OK;
 }
 

@@ -81,6 +81,12 @@ static enum status decode_transition(const redisReply *fields, struct session_id
   return int_of(fields, FIELD_OFFLINE_AT, &transition->offline_at_ms);
 }
 
+static enum status decode_marker(const redisReply *fields, struct transition *marker) {
+  *marker = (struct transition){.tenant = value_of(fields, FIELD_TENANT), .device = value_of(fields, FIELD_DEVICE)};
+  if (!tenant_id_valid(marker->tenant) || !device_id_valid(marker->device)) return STATUS_PROTOCOL;
+  return value_of(fields, FIELD_SESSION).len > 0 ? store_id_at(fields, 2 * FIELD_SESSION + 1, &marker->session) : STATUS_OK;
+}
+
 static enum status decode_entry(const redisReply *reply, struct stream_entry *entry) {
   *entry = (struct stream_entry){.kind = STREAM_BROKEN};
   entry->fields = reply_at(reply, 1, REDIS_REPLY_ARRAY);
@@ -88,7 +94,7 @@ static enum status decode_entry(const redisReply *reply, struct stream_entry *en
   if (status || !entry->fields) return STATUS_PROTOCOL;
   if (!has_fields(entry->fields)) return STATUS_OK;
   if (str_equal(value_of(entry->fields, FIELD_TYPE), STR_LIT("mark"))) {
-    entry->kind = STREAM_MARKER;
+    if (!decode_marker(entry->fields, &entry->transition)) entry->kind = STREAM_MARKER;
   } else if (!decode_transition(entry->fields, entry->id, &entry->transition)) {
     entry->kind = STREAM_TRANSITION;
   }

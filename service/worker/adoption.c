@@ -8,13 +8,15 @@
 #define WARN_INTERVAL_US 10000000
 
 enum status adoption_init(struct adoption *adoption, const struct redis_target *target, const struct clock *clock,
-                          struct redis_conn *conn, struct pg_client *postgres) {
+                          int64_t outage_ms, struct redis_conn *conn, struct pg_client *postgres) {
   *adoption = (struct adoption){.target = target, .clock = clock, .conn = conn, .postgres = postgres};
   enum status status = redis_round_init(&adoption->checks, redis_target_partitions(target));
-  return status == STATUS_OK ? redis_call_new(&adoption->call) : status;
+  if (status == STATUS_OK) status = redis_call_new(&adoption->call);
+  return status == STATUS_OK ? rebuild_init(&adoption->rebuild, target, clock, outage_ms, conn, postgres) : status;
 }
 
 void adoption_free(struct adoption *adoption) {
+  rebuild_free(&adoption->rebuild);
   redis_round_free(&adoption->checks);
   redis_call_free(adoption->call);
   adoption->call = NULL;
@@ -29,23 +31,18 @@ static void log_waiting(struct adoption *adoption, enum status status) {
   }
 }
 
-static void log_adopted(uint32_t partition, struct session_id floor, const struct adopt_result *result) {
+static void log_adopted(uint32_t partition, struct session_id floor, enum adopt_outcome outcome) {
   char text[SESSION_ID_TEXT_MAX];
   session_id_format(floor, text);
-  log_info("redis_adopted", LOG_INT("partition", partition), LOG_STR("floor", text), LOG_INT("was_empty", result->was_empty));
-  if (result->was_empty && session_id_compare(floor, SESSION_ID_NONE) > 0) {
-    log_warn("redis_lost_sessions", LOG_INT("partition", partition),
-             LOG_STR("effect",
-                     "Redis was empty: an open session ends as state_lost at its device's next heartbeat; a device that "
-                     "stays silent keeps its last state in PostgreSQL"));
-  }
+  if (outcome == ADOPT_DONE) log_info("redis_adopted", LOG_INT("partition", partition), LOG_STR("floor", text));
+  if (outcome == ADOPT_REBUILD) log_info("redis_empty", LOG_INT("partition", partition), LOG_STR("floor", text));
 }
 
-/* *adopted: this call did it; false where another worker was faster. */
+/* *adopted: this call did it; false where another worker was faster, or where a rebuild comes first. */
 static enum status adopt(struct adoption *adoption, uint32_t partition, bool *adopted) {
   char run_id[REDIS_RUN_ID_LEN + 1];
   struct session_id floor;
-  struct adopt_result result;
+  enum adopt_outcome outcome = ADOPT_ALREADY;
   redisReply *reply = NULL;
   enum status status = redis_conn_run_id(adoption->conn, partition, run_id);
   if (status != STATUS_OK) return status;
@@ -55,15 +52,17 @@ static enum status adopt(struct adoption *adoption, uint32_t partition, bool *ad
     return status;
   }
   FAILPOINT(coordinator_floor_read);
-  status = store_adopt_encode(adoption->call, adoption->target, partition, run_id, floor);
+  status = store_adopt_encode(adoption->call, adoption->target, partition, run_id, floor, adoption->rebuild.token);
   if (status == STATUS_OK) status = redis_conn_call(adoption->conn, partition, adoption->call, &reply);
   if (status != STATUS_OK) return status;
   FAILPOINT(coordinator_adopted);
-  status = store_adopt_decode(reply, &result);
+  status = store_adopt_decode(reply, &outcome);
   freeReplyObject(reply);
-  *adopted = status == STATUS_OK && result.adopted;
-  if (*adopted) log_adopted(partition, floor, &result);
-  return status;
+  if (status != STATUS_OK) return status;
+  *adopted = outcome == ADOPT_DONE;
+  log_adopted(partition, floor, outcome);
+  if (outcome == ADOPT_REBUILD) rebuild_add(&adoption->rebuild, partition, run_id);
+  return outcome == ADOPT_REBUILD || outcome == ADOPT_BUSY ? STATUS_INITIALISING : STATUS_OK;
 }
 
 /* Asks every partition whether its server is adopted. */
@@ -78,7 +77,14 @@ static enum status check(struct adoption *adoption) {
   return redis_round_send(&adoption->checks, adoption->conn);
 }
 
+static enum status go_on_rebuilding(struct adoption *adoption) {
+  enum status status = rebuild_step(&adoption->rebuild);
+  if (status != STATUS_OK) log_waiting(adoption, status);
+  return status == STATUS_OK ? STATUS_INITIALISING : status;
+}
+
 enum status adoption_round(struct adoption *adoption) {
+  if (adoption->rebuild.under_way) return go_on_rebuilding(adoption);
   if (check(adoption) == STATUS_OK) return STATUS_OK;
   const struct redis_round *checks = &adoption->checks;
   enum status worst = STATUS_OK;

@@ -2,6 +2,7 @@
  * not the one in the partition's clock, and all scripts answer `initialising`.
  *
  *   run_id -> floor (highest session in PostgreSQL) -> adopt: raise the stream's last id above the floor, then set run_id
+ *                                                            or, where the server is empty: rebuild, then set run_id
  *
  * Any worker does it for any partition, held or not; the script is idempotent. Used by the coordinator's thread only. */
 #ifndef PRESENCE_WORKER_ADOPTION_H
@@ -9,7 +10,7 @@
 
 #include "log.h"
 #include "pg.h"
-#include "redis_round.h"
+#include "worker/rebuild.h"
 
 struct adoption {
   const struct redis_target *target;
@@ -18,14 +19,17 @@ struct adoption {
   struct pg_client *postgres; /* borrowed */
   struct redis_round checks;
   struct redis_call *call;
+  struct rebuild rebuild;
   struct log_limit wait_limit;
 };
 
 enum status adoption_init(struct adoption *adoption, const struct redis_target *target, const struct clock *clock,
-                          struct redis_conn *conn, struct pg_client *postgres) MUST_CHECK;
+                          int64_t outage_ms, struct redis_conn *conn, struct pg_client *postgres) MUST_CHECK;
 void adoption_free(struct adoption *adoption); /* zero-initialised is fine */
 
-/* Looks at every partition and adopts where it is needed. STATUS_OK: all servers are adopted. */
+/* Looks at every partition and adopts where it is needed, or takes a step of the rebuild under way (adoption_is_rebuilding).
+ * STATUS_OK: all servers are adopted. */
 enum status adoption_round(struct adoption *adoption) MUST_CHECK;
+static inline bool adoption_is_rebuilding(const struct adoption *adoption) { return adoption->rebuild.under_way; }
 
 #endif

@@ -58,7 +58,7 @@ static enum status init(struct coordinator *self, const struct config *config) {
   if (status != STATUS_OK) return status;
   status = redis_round_init(&self->leases, partitions);
   if (status != STATUS_OK) return status;
-  return adoption_init(&self->adoption, self->target, self->clock, self->conn, self->postgres);
+  return adoption_init(&self->adoption, self->target, self->clock, config->outage_ms, self->conn, self->postgres);
 }
 
 enum status coordinator_new(const struct config *config, const struct redis_target *target, const struct clock *clock,
@@ -165,7 +165,8 @@ enum status coordinator_tick(struct coordinator *coordinator, int64_t *sleep_us)
   enum status adopted = adoption_round(&coordinator->adoption);
   enum status leased = share_out(coordinator);
   redis_was(coordinator, leased);
-  *sleep_us = COORDINATOR_ROUND_MS * 1000;
+  bool goes_on = adopted == STATUS_INITIALISING && adoption_is_rebuilding(&coordinator->adoption);
+  *sleep_us = goes_on ? 0 : COORDINATOR_ROUND_MS * 1000;
   return leased != STATUS_OK ? leased : adopted;
 }
 

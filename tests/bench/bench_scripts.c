@@ -73,9 +73,14 @@ static void connect_all(struct bench *bench) {
     char run_id[REDIS_RUN_ID_LEN + 1];
     redisReply *reply;
     if (redis_conn_run_id(bench->conn, p, run_id)) die("connection", redis_conn_error(bench->conn));
-    if (store_adopt_encode(bench->calls[0], bench->target, p, run_id, SESSION_ID_NONE) ||
+    if (store_adopt_encode(bench->calls[0], bench->target, p, run_id, SESSION_ID_NONE, run_id) ||
         redis_conn_call(bench->conn, p, bench->calls[0], &reply)) {
       die("adopt", redis_conn_error(bench->conn));
+    }
+    freeReplyObject(reply);
+    if (store_rebuild_encode(bench->calls[0], bench->target, p, run_id, run_id, 200, NULL, 0, true) ||
+        redis_conn_call(bench->conn, p, bench->calls[0], &reply)) {
+      die("rebuild", redis_conn_error(bench->conn));
     }
     freeReplyObject(reply);
   }

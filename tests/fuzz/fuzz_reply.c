@@ -76,9 +76,8 @@ static void fuzz_lease(const redisReply *reply) {
 }
 
 static void fuzz_adopt(const redisReply *reply) {
-  struct adopt_result result;
-  enum status status = store_adopt_decode(reply, &result);
-  check(status == STATUS_OK || status == STATUS_PROTOCOL);
+  enum adopt_outcome outcome;
+  if (!store_adopt_decode(reply, &outcome)) check(outcome <= ADOPT_BUSY);
 }
 
 static void fuzz_count(const redisReply *reply) {
@@ -121,10 +120,30 @@ static void fuzz_counts(const redisReply *reply) {
   if (!store_counts_decode(reply, &pairs)) check(pairs->elements % 2 == 0);
 }
 
+static void fuzz_rebuild(const redisReply *reply) {
+  int64_t restored;
+  enum status status = store_rebuild_decode(reply, &restored);
+  check(status == STATUS_OK || status == STATUS_PROTOCOL);
+}
+
+static void fuzz_mark(const redisReply *reply) {
+  enum disagreement kinds[ITEMS];
+  if (!store_mark_decode(reply, ITEMS, kinds)) check(kinds[0] <= AUDIT_UNDECIDED && kinds[1] <= AUDIT_UNDECIDED);
+  if (!store_repair_decode(reply, ITEMS, kinds)) check(kinds[0] <= AUDIT_UNDECIDED && kinds[1] <= AUDIT_UNDECIDED);
+}
+
+static void fuzz_buckets(const redisReply *reply) {
+  struct store_buckets buckets;
+  if (!store_buckets_decode(reply, &buckets)) check(buckets.members->elements % 2 == 0);
+  uint64_t cursor;
+  const redisReply *devices;
+  if (!store_bucket_devices_decode(reply, &cursor, &devices)) check(devices->type == REDIS_REPLY_ARRAY);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const decoders[])(const redisReply *reply) = {fuzz_record,  fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,
-                                                              fuzz_stream,  fuzz_lease,      fuzz_adopt, fuzz_count,  fuzz_counts,
-                                                              fuzz_recount, fuzz_empty,      fuzz_scan,  fuzz_measure};
+  static void (*const decoders[])(const redisReply *reply) = {
+      fuzz_record, fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,    fuzz_stream,  fuzz_lease, fuzz_adopt,  fuzz_count,
+      fuzz_counts, fuzz_recount,    fuzz_empty, fuzz_scan,   fuzz_measure, fuzz_rebuild, fuzz_mark,  fuzz_buckets};
   enum { DECODERS = sizeof decoders / sizeof decoders[0] };
   if (size == 0) return 0;
   redisReader *reader = redisReaderCreate();

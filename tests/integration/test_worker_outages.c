@@ -40,17 +40,16 @@ static void test_redis_restarts_and_is_adopted(void **state) {
   world_end(world);
 }
 
-/* Sessions are not lost silently, and no id of a session is used again. */
-static void test_an_emptied_redis_is_adopted_above_all_known_sessions(void **state) {
+static void test_an_emptied_redis_is_rebuilt(void **state) {
   struct world *world = world_start(state, &(struct world_options){0});
   beat(world, "d", 60000);
   history_wait(&world->database, world->tenant, "d", "online");
   redis_text(&world->redis, "FLUSHALL");
   WAIT_UNTIL(metric(world, "presence_adoptions_total") == 2, 5000);
   presenced_wait_ready(world->service);
-  assert_true(presenced_logged(world->service, "redis_lost_sessions"));
+  assert_true(presenced_logged(world->service, "redis_rebuilt"));
   beat(world, "d", 300);
-  history_wait(&world->database, world->tenant, "d", "online offline(state_lost) online offline(timeout)");
+  history_wait(&world->database, world->tenant, "d", "online offline(timeout)");
   world_end(world);
 }
 
@@ -118,7 +117,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_postgres_away_for_a_while, world_teardown),
       cmocka_unit_test_teardown(test_redis_restarts_and_is_adopted, world_teardown),
-      cmocka_unit_test_teardown(test_an_emptied_redis_is_adopted_above_all_known_sessions, world_teardown),
+      cmocka_unit_test_teardown(test_an_emptied_redis_is_rebuilt, world_teardown),
       cmocka_unit_test_teardown(test_stops_within_five_seconds_without_answers, world_teardown),
       cmocka_unit_test_teardown(test_stops_within_five_seconds_without_servers, world_teardown),
       cmocka_unit_test_teardown(test_connections_that_break_in_mid_reply, world_teardown),

@@ -108,9 +108,11 @@ static void adopt(void) {
   redisReply *reply;
   assert_int_equal(redis_conn_new(bench.target, clock_system(), 5000, &conn), STATUS_OK);
   assert_int_equal(redis_conn_run_id(conn, 0, bench.run_id), STATUS_OK);
-  assert_int_equal(store_adopt_encode(bench.call, bench.target, 0, bench.run_id, SESSION_ID_NONE), STATUS_OK);
+  assert_int_equal(store_adopt_encode(bench.call, bench.target, 0, bench.run_id, SESSION_ID_NONE, bench.run_id), STATUS_OK);
   assert_int_equal(redis_conn_call(conn, 0, bench.call, &reply), STATUS_OK);
   freeReplyObject(reply);
+  assert_int_equal(store_rebuild_encode(bench.call, bench.target, 0, bench.run_id, bench.run_id, 200, NULL, 0, true), STATUS_OK);
+  if (redis_conn_call(conn, 0, bench.call, &reply) == STATUS_OK) freeReplyObject(reply); /* else it was not empty */
   redis_conn_free(conn);
 }
 

@@ -48,7 +48,7 @@ static void test_no_script_touches_a_server_that_is_not_adopted(void **state) {
     assert_int_equal(call(store_counts_encode(c, t, 0)), STATUS_INITIALISING);
     assert_int_equal(redis_integer(&stage.redis, "DBSIZE"), keys);
     assert_true(stage_lease(&stage, "w1", LEASE_TAKE_OR_KEEP).mine);
-    struct adopt_result adopted = stage_adopt(&stage, SESSION_ID_NONE);
+    struct stage_adoption adopted = stage_adopt(&stage, SESSION_ID_NONE);
     assert_true(adopted.adopted);
     assert_int_equal(adopted.was_empty, round == 0);
     assert_int_equal(call(store_adopted_encode(c, t, 0)), STATUS_OK);
@@ -61,7 +61,7 @@ static void test_no_script_touches_a_server_that_is_not_adopted(void **state) {
 static void test_adoption_of_another_server_changes_nothing(void **state) {
   (void)state;
   stage_wipe(&stage);
-  assert_int_equal(call(store_adopt_encode(stage.call, stage.target, 0, other_run_id, (struct session_id){5, 0})),
+  assert_int_equal(call(store_adopt_encode(stage.call, stage.target, 0, other_run_id, (struct session_id){5, 0}, other_run_id)),
                    STATUS_INITIALISING);
   assert_int_equal(redis_integer(&stage.redis, "DBSIZE"), 0);
 }

@@ -175,14 +175,23 @@ struct store_device stage_look(struct stage *stage, const char *device) {
   return found;
 }
 
-struct adopt_result stage_adopt(struct stage *stage, struct session_id floor) {
-  struct adopt_result result;
+static const char token[STORE_TOKEN_LEN + 1] = "a-token-of-the-stage--------------------";
+
+struct stage_adoption stage_adopt(struct stage *stage, struct session_id floor) {
+  enum adopt_outcome outcome = ADOPT_BUSY;
   if (redis_conn_run_id(stage->conn, 0, stage->run_id)) fail_msg("%s", redis_conn_error(stage->conn));
-  redisReply *reply = run(stage, store_adopt_encode(stage->call, stage->target, 0, stage->run_id, floor));
+  redisReply *reply = run(stage, store_adopt_encode(stage->call, stage->target, 0, stage->run_id, floor, token));
   must(stage, STATUS_OK);
-  must(stage, store_adopt_decode(reply, &result));
+  must(stage, store_adopt_decode(reply, &outcome));
   freeReplyObject(reply);
-  return result;
+  if (outcome == ADOPT_REBUILD) {
+    reply =
+        run(stage, store_rebuild_encode(stage->call, stage->target, 0, token, stage->run_id, stage->outage_ms, NULL, 0, true));
+    must(stage, STATUS_OK);
+    freeReplyObject(reply);
+  }
+  return (struct stage_adoption){.adopted = outcome == ADOPT_DONE || outcome == ADOPT_REBUILD,
+                                 .was_empty = outcome == ADOPT_REBUILD};
 }
 
 struct lease_result stage_lease(struct stage *stage, const char *worker, enum lease_wish wish) {

@@ -50,7 +50,11 @@ struct expire_result stage_expire_some(struct stage *stage, int64_t per_bucket_m
 enum disconnect_code stage_disconnect(struct stage *stage, const char *device, const struct session_id *only);
 /* The strings live until the next stage_look. */
 struct store_device stage_look(struct stage *stage, const char *device);
-struct adopt_result stage_adopt(struct stage *stage, struct session_id floor);
+/* Where the server is empty, rebuilding it from nothing is part of it. */
+struct stage_adoption {
+  bool adopted, was_empty;
+};
+struct stage_adoption stage_adopt(struct stage *stage, struct session_id floor);
 struct lease_result stage_lease(struct stage *stage, const char *worker, enum lease_wish wish);
 int64_t stage_count(struct stage *stage, const char *tenant);
 

@@ -165,7 +165,7 @@ static void test_fixed_run_id(void **state) {
   (void)state;
   struct redis_call *call = new_call();
   const char *run_id = "0123456789abcdef0123456789abcdef01234567";
-  assert_status(STATUS_OK, store_adopt_encode(call, &target, 3, run_id, (struct session_id){1790000000000, 5}));
+  assert_status(STATUS_OK, store_adopt_encode(call, &target, 3, run_id, (struct session_id){1790000000000, 5}, run_id));
   assert_int_equal(call->run_id_at, 0);
   assert_non_null(strstr(text_of(call), "$40 0123456789abcdef0123456789abcdef01234567 $13 1790000000000 $1 5 "));
   redis_call_free(call);

@@ -1,7 +1,7 @@
 -- prelude.lua: stands before every script but adopt and lease. It reads the clock and stops where the server is not adopted.
 --
 --   KEYS[1]  clock
---   ARGV[1]  run_id of the server that the caller talks to
+--   ARGV[1]  run_id of the server that the caller talks to; in rebuild the token it is rebuilt under
 --   ARGV[2]  outage_ms, in the scripts that call presence_time()
 --
 -- Two clocks. `now` is Redis's wall clock, read once. L, the presence clock, is now - P, where P ("paused") is the sum of all
@@ -22,7 +22,7 @@ local function text(number) return string.format('%.0f', number) end
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local clock = call('HMGET', KEYS[1], 'run_id', 'ingest_seen', 'paused')
-if clock[1] ~= ARGV[1] then return {'initialising'} end
+if clock[1] ~= ARGV[1] and call('HGET', KEYS[1], 'rebuild') ~= ARGV[1] then return {'initialising'} end
 local seen, P = tonumber(clock[2]), tonumber(clock[3])
 local L, outage
 
