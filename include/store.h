@@ -255,10 +255,10 @@ enum status store_scan_decode(const redisReply *reply, uint64_t *cursor, const r
 #define STORE_MEASURE_MAX 32
 struct measured_bucket {
   struct str tenant;
-  uint32_t bucket;
   int64_t fields; /* open sessions */
   int64_t bytes;  /* of its four keys, estimated from samples */
-  bool large;     /* some key is past the limit of Redis's compact encoding */
+  uint32_t bucket;
+  bool large; /* some key is past the limit of Redis's compact encoding */
 };
 /* tenant and bucket of each are given. */
 enum status store_measure_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
