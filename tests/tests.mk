@@ -38,6 +38,14 @@ build_fuzz := CC=clang SANITIZER=fuzzer BUILD=build/fuzz
 build/model/tests/model/%: tests/model/%.sh
 	@mkdir -p $(@D) && cp $< $@
 
+# The dashboard in Chromium, against the debug build.
+browser_program := build/debug/tests/browser/test_page
+$(browser_program): tests/browser/test_page.sh
+	@mkdir -p $(@D) && cp $< $@
+.PHONY: browser-ready
+browser-ready: $(browser_program)
+	@deploy/local/setup browser || echo '  THE BROWSER TEST IS SKIPPED: Chromium, Node.js or playwright-core cannot be installed here'
+
 FUZZ_SECONDS ?= 60
 fuzz: ## each fuzz target for FUZZ_SECONDS=60; inputs found are kept in build/fuzz/corpus
 	@deploy/local/setup fuzz
@@ -55,19 +63,23 @@ build_thread := SANITIZER=thread
 fuzz_too := $(if $(SANITIZER)$(filter-out $(TESTS),$(test_folders)),,$(wildcard tests/fuzz/fuzz_*.c))
 
 model_too := $(if $(fuzz_too),build/model/tests/model/test_model)
+browser_too := $(if $(fuzz_too),$(browser_program))
 
 # As many jobs as there are cores, where the caller has not said how many.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
 	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
+	@$(if $(browser_too),$(MAKE) --no-print-directory browser-ready)
 	@$(if $(fuzz_too),deploy/local/setup fuzz; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built)
 	@$(if $(model_too),deploy/local/setup model; $(MAKE) --no-print-directory $(model_too))
-	@FUZZ_SECONDS=5 tests/run $(dir $(model_too)) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) $(if $(fuzz_too),build/fuzz/tests/fuzz)
+	@FUZZ_SECONDS=5 tests/run $(dir $(model_too) $(browser_too)) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) \
+	  $(if $(fuzz_too),build/fuzz/tests/fuzz)
 
 test-all: ## also thread sanitizer, valgrind and a minute of fuzzing each
 	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
+	@$(MAKE) --no-print-directory browser-ready
 	@deploy/local/setup fuzz valgrind model; $(MAKE) --no-print-directory build/model/tests/model/test_model
 	@$(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(dir $(browser_program)) $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
 	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz

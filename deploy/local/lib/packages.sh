@@ -13,6 +13,11 @@ packages_of() {
     lint) echo clang clang-format clang-tidy cppcheck shellcheck ;;
     fuzz) echo clang llvm libclang-rt-dev ;;
     model) echo spin ;;
+    browser) # node and npm may be there without being Debian's
+      echo chromium fonts-dejavu-core
+      command -v node >/dev/null || echo nodejs
+      command -v npm >/dev/null || echo npm
+      ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) die "no such group of packages: $1" ;;
   esac
