@@ -6,11 +6,13 @@ const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumF
 const toMinute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }; // 24 hours: shorter, and as in logs
 const minuteClock = new Intl.DateTimeFormat(undefined, toMinute);
 const clock = new Intl.DateTimeFormat(undefined, { ...toMinute, second: "2-digit" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const dayAndClock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...toMinute });
 
 export const formatNumber = (value) => (Number.isFinite(value) ? whole.format(value) : "–");
 export const formatCompact = (value) => (Number.isFinite(value) ? (Math.abs(value) < 10000 ? oneDigit : compact).format(value) : "–");
 export const formatMinute = (ms) => minuteClock.format(ms);
+export const formatDay = (ms) => day.format(ms);
 
 /** The time of day today, with the day before that. */
 export function formatTime(ms, nowMs = Date.now()) {

@@ -40,7 +40,7 @@ function figuresOf(metrics, then, elapsedMs) {
     ["publish backlog", "transitions not yet in PostgreSQL", formatNumber(backlog), backlog > 1000],
     ["publish lag", "age of the oldest transition not yet in PostgreSQL", seconds(publishLag), publishLag > 5],
     ["count drift", "the largest difference found by the last comparison", formatNumber(drift), drift > 0],
-    ["deaf in all", "time in which no heartbeat could be recorded, since the start of the process", seconds(deafTotal), deaf > 0],
+    ["deaf in total", "time in which no heartbeat could be recorded, since the start of the process", seconds(deafTotal), deaf > 0],
     ["listeners", "API loops that hear heartbeats", formatNumber(sumOf(metrics, "presence_listeners")), false],
   ];
 }

@@ -9,7 +9,8 @@ import { follow, recent } from "./events.js";
 import { Feed } from "./feed.js";
 import { formatLength } from "./format.js";
 import { watchHealth } from "./health.js";
-import { Trend, TREND_MS, backwards } from "./trend.js";
+import { backwards } from "./past.js";
+import { Trend, TREND_MS } from "./trend.js";
 
 // sessionStorage lives as long as the tab and is read by this origin only.
 const STORED = "presence";

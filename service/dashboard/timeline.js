@@ -1,7 +1,7 @@
 // A device's sessions over a window of time, as a bar.
 
 import { makeSvg } from "./dom.js";
-import { formatLength, formatTime } from "./format.js";
+import { formatDay, formatLength, formatMinute, formatTime } from "./format.js";
 
 export const windows = { "1h": 3600000, "24h": 86400000, "7d": 604800000 };
 const WIDTH = 1000;
@@ -38,5 +38,6 @@ export function timeline(sessions, fromMs, toMs, knownMs) {
 
 /** The times below the bar, as text of the page so that they do not stretch with it. */
 export function timelineScale(fromMs, toMs) {
-  return Array.from({ length: TICKS + 1 }, (_, i) => (i === TICKS ? "now" : formatTime(fromMs + ((toMs - fromMs) / TICKS) * i)));
+  const format = toMs - fromMs > windows["24h"] ? formatDay : formatMinute;
+  return Array.from({ length: TICKS + 1 }, (_, i) => (i === TICKS ? "now" : format(fromMs + ((toMs - fromMs) / TICKS) * i)));
 }

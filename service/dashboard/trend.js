@@ -3,10 +3,10 @@
 import "./chart.min.js";
 import { byId } from "./dom.js";
 import { formatCompact, formatMinute, formatNumber, formatTime } from "./format.js";
+import { thin } from "./past.js";
 import { atMostEvery } from "./repeat.js";
 
 export const TREND_MS = 15 * 60 * 1000;
-const POINTS_MAX = 2000;
 const QUIET_MS = 1000; // a redraw at most so often
 
 const { Chart } = globalThis;
@@ -16,40 +16,17 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** What was online when: from now backwards, each start taken back and each end undone. events: oldest first. */
-export function backwards(online, nowMs, events, sinceMs) {
-  const points = [{ x: nowMs, y: online }];
-  const byTime = [...events].sort((a, b) => Date.parse(b.time) - Date.parse(a.time));
-  for (const event of byTime) {
-    const atMs = Date.parse(event.time);
-    if (atMs < sinceMs) break;
-    points.push({ x: Math.min(atMs, nowMs), y: online });
-    online = Math.max(0, online + (event.type.endsWith(".online") ? -1 : 1));
-    points.push({ x: Math.min(atMs, nowMs) - 1, y: online });
-  }
-  points.push({ x: sinceMs, y: online });
-  return thin(points.reverse());
-}
-
-/** At most POINTS_MAX points, the first and last kept. */
-function thin(points) {
-  if (points.length <= POINTS_MAX) return points;
-  const step = (points.length - 1) / (POINTS_MAX - 1);
-  return Array.from({ length: POINTS_MAX }, (_, i) => points[Math.round(i * step)]);
-}
-
 export class Trend {
   constructor(signal) {
     this.points = [];
     this.drawSoon = atMostEvery(QUIET_MS, () => !signal.aborted && this.draw());
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.chart = new Chart(byId("trend"), {
       type: "line",
       data: { datasets: [{ data: this.points, stepped: true, fill: "origin", borderWidth: 2, pointRadius: 0, pointHitRadius: 8 }] },
       options: {
         parsing: false,
         normalized: true,
-        animation: still ? false : { duration: 250 },
+        animation: false,
         maintainAspectRatio: false,
         interaction: { mode: "index", intersect: false },
         scales: {

@@ -170,6 +170,50 @@ const steps = {
     assert.match(await textOf("#count-known"), /^1[,.\s\u202f]?0\d\d$/);
   },
 
+  async "long polls, where something holds streams back"() {
+    const held = await openPage();
+    await held.route("**/events", (route) => route.fulfill({ status: 200, contentType: "text/plain", body: "" }));
+    await signIn(held, reader.secret);
+    await held.locator('#stream-state[data-state="live"]').waitFor();
+    await service.heartbeat("polled", { ttl_ms: 600000 });
+    await held.locator("#feed li").filter({ hasText: "polled" }).waitFor();
+    await held.context().close();
+  },
+
+  async "the modules by themselves"() {
+    const told = await page.evaluate(async () => {
+      const { EventParser } = await import("/assets/events.js");
+      const { parseMetrics, quantileOf, sumOf } = await import("/assets/prometheus.js");
+      const { formatLength, formatShare } = await import("/assets/format.js");
+      const { backwards } = await import("/assets/past.js");
+      const stream = ": hello\r\nid: 7\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\n:\n\nid: 8\ndata:{}\n\ndata: cut";
+      const streams = new Set();
+      for (let cut = 0; cut <= stream.length; cut++) {
+        const events = [];
+        const parser = new EventParser((event) => events.push(event));
+        parser.push(stream.slice(0, cut));
+        parser.push(stream.slice(cut));
+        streams.add(JSON.stringify(events));
+      }
+      const buckets = (...counts) => parseMetrics(["0.1", "1", "+Inf"].map((le, i) => `h_bucket{le="${le}"} ${counts[i]}`).join("\n"));
+      const event = (type, ms) => ({ type: `presence.device.${type}`, time: new Date(ms).toISOString() });
+      return {
+        streams: [...streams],
+        quantiles: [quantileOf(buckets(98, 99, 100), null, "h", 0.99), quantileOf(buckets(100, 110, 110), buckets(98, 99, 99), "h", 0.5), quantileOf(buckets(5, 5, 5), buckets(5, 5, 5), "h", 0.5)],
+        sum: sumOf(parseMetrics('# HELP x\nx{p="a\\"b",q="}"} 1.5\nx{p="c"} 2e1\nxy 7\n'), "x"),
+        lengths: [0, 850, 42000, 185000, 7800000, 360000000].map(formatLength),
+        shares: [1, 0.99999, 0].map(formatShare),
+        past: backwards(5, 10000, [event("online", 4000), event("offline", 6000)], 1000).map(({ x, y }) => `${x}:${y}`),
+      };
+    });
+    assert.deepEqual(told.streams, [JSON.stringify([{ id: "7", data: '{"a":\n1}' }, { id: "8", data: "{}" }])]);
+    assert.deepEqual(told.quantiles, [1, 1, NaN]);
+    assert.equal(told.sum, 21.5);
+    assert.deepEqual(told.lengths, ["0 ms", "850 ms", "42 s", "3 min 5 s", "2 h 10 min", "4 d 4 h"]);
+    assert.deepEqual(told.shares, ["100 %", "99.99 %", "0 %"]);
+    assert.deepEqual(told.past, ["1000:5", "3999:5", "4000:6", "5999:6", "6000:5", "10000:5"]);
+  },
+
   async "the platform's figures, and what a token may not see"() {
     await page.locator("#parts .pill", { hasText: "PostgreSQL ok" }).waitFor();
     await page.locator("#figures dt", { hasText: "publish backlog" }).waitFor();
@@ -212,6 +256,7 @@ const steps = {
     failedLoads = true;
     await service.stopProcess();
     await page.getByText("The service cannot be reached: what you see is old.").waitFor();
+    await page.evaluate(() => scrollTo(0, 0));
     await picture("unreachable", page, false);
     await service.startProcess();
     await page.locator("#banner").waitFor({ state: "hidden" });
