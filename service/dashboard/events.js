@@ -72,12 +72,13 @@ async function readStream(api, after, signal, { onOpen, onEvent }) {
 /** The same by long polls, where something between here and the service holds streams back. */
 async function readPolls(api, after, signal, { onOpen, onEvent }) {
   if (after === null) after = (await recent(api, Date.now(), signal)).next;
-  for (;;) {
-    const answer = await api.json(api.tenantPath("events") + query({ after, limit: PAGE, wait_ms: POLL_MS }), { signal, timeoutMs: SILENCE_MAX_MS });
+  for (let waitMs = 0; ; waitMs = POLL_MS) {
+    const page = query({ after, limit: PAGE, wait_ms: waitMs });
+    const answer = await api.json(api.tenantPath("events") + page, { signal, timeoutMs: SILENCE_MAX_MS });
     onOpen();
     after = String(answer.next);
     for (const event of answer.events) onEvent({ id: event.sequence, data: JSON.stringify(event) });
-    if (answer.events.length === 0) onEvent({ id: after, data: "" });
+    if (answer.events.length === 0) onEvent({ id: after, data: "" }); // nothing but where we are
   }
 }
 
