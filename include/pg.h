@@ -37,6 +37,10 @@ enum status pg_client_send(struct pg_client *client, const char *sql, int parame
                            const char *const *values, const int *lengths, const int *formats, int result_format) MUST_CHECK;
 enum status pg_client_receive(struct pg_client *client, PGresult **result) MUST_CHECK;
 
+/* How long pg_client_send and pg_client_receive, each, wait for a server that hangs, from now on; 0: the limit as it was at
+ * first, somewhat longer than the server's own. */
+void pg_client_limit(struct pg_client *client, int64_t limit_ms);
+
 /* Several statements at once, without parameters and without the statement limit; one implicit transaction unless it says BEGIN.
  * *result is the last statement's or the first error's. After an error in a transaction that it began the connection is dropped.
  */

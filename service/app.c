@@ -115,6 +115,7 @@ static bool may_come_up(enum status status) {
 static enum status check_postgres(struct app *app, char **error) {
   struct pg_client *client = NULL;
   enum status status = pg_client_new(app->config->postgres_url, "presence start", app->clock, &client);
+  if (status == STATUS_INVALID) *error = strdup("postgres-url is no connection string of PostgreSQL");
   if (status != STATUS_OK) return status;
   for (;;) {
     status = outbox_check_deployment(client, app->config->partitions, error);

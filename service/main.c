@@ -58,7 +58,8 @@ static int serve(const struct config *config) {
   bool ended_early = app == NULL && status == STATUS_CLOSED; /* told to end while it was still waiting for a server */
   app_free(app);
   metrics_free();
-  return status == STATUS_OK || ended_early ? EXIT_SUCCESS : fail(EXIT_FAILURE, error);
+  if (status == STATUS_OK || ended_early) return EXIT_SUCCESS;
+  return fail(status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILURE, error); /* INVALID: seen only where the value is used */
 }
 
 int main(int argc, char **argv) {

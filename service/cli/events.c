@@ -72,10 +72,24 @@ static enum cli_exit find_start(struct cli *cli, int64_t *after) {
   return code;
 }
 
+/* A tenant that was deleted may still have events. */
+static enum cli_exit check_known(struct cli *cli) {
+  const char *parameters[] = {cli->words[0]};
+  PGresult *result;
+  enum cli_exit code = cli_query(cli,
+                                 "SELECT 1 WHERE EXISTS (SELECT FROM presence.tenant WHERE id = $1)"
+                                 " OR EXISTS (SELECT FROM presence.outbox WHERE tenant = $1)",
+                                 1, parameters, &result);
+  if (code == CLI_OK && PQntuples(result) == 0) code = cli_fail("no such tenant");
+  PQclear(result);
+  return code;
+}
+
 enum cli_exit events_tail(struct cli *cli) {
   int64_t after;
   enum cli_exit code = cli_check_tenant_id(cli->words[0]);
   if (code == CLI_OK) code = cli_flag_number(cli, CLI_FLAG_AFTER, 0, INT64_MAX, 0, &after);
+  if (code == CLI_OK) code = check_known(cli);
   if (code == CLI_OK && !cli->flags[CLI_FLAG_AFTER].given) code = find_start(cli, &after);
   while (code == CLI_OK) {
     int rows;

@@ -216,25 +216,28 @@ static void read_ids(struct http_request *request, const struct route_match *mat
 
 /* The library keeps request and answer in one piece of memory. It refuses what does not fit, but where a request just fits there
  * is no room for an answer, and it would close without a word. */
-static bool leaves_room_for_reply(struct MHD_Connection *mhd) {
+static bool headers_fit(struct MHD_Connection *mhd) {
   size_t used = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
   int headers = MHD_get_connection_values(mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, NULL, NULL);
-  return used + (size_t)headers * HEADER_COST_BYTES + REPLY_ROOM_BYTES <= CONNECTION_MEMORY_BYTES;
+  return used <= HEADERS_MAX_BYTES && used + (size_t)headers * HEADER_COST_BYTES + REPLY_ROOM_BYTES <= CONNECTION_MEMORY_BYTES;
 }
 
-static enum MHD_Result refuse_headers(struct http_request *request) {
-  static const char text[] = "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+static enum MHD_Result refuse_headers(struct http_request *request, const char *url) {
+  size_t uri_len = strlen(url) + (request->query_raw != NULL ? strlen(request->query_raw) : 0);
+  bool uri_alone = uri_len >= HEADERS_MAX_BYTES;
+  const char *text = uri_alone ? "HTTP/1.1 414 URI Too Long\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+                               : "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
   /* No answer is under way on this connection. Under TLS the client sees it closed and no more. */
   if (request->server->options.tls_cert == NULL)
-    (void)send(request->connection->fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-  server_count(request->server, ROUTE_COUNT, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE);
+    (void)send(request->connection->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+  server_count(request->server, ROUTE_COUNT, uri_alone ? MHD_HTTP_URI_TOO_LONG : MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE);
   return MHD_NO;
 }
 
 static enum MHD_Result on_headers(struct http_request *request, const char *url, const char *method_text) {
   struct http_server *server = request->server;
   struct route_match match;
-  if (!leaves_room_for_reply(request->mhd)) return refuse_headers(request);
+  if (!headers_fit(request->mhd)) return refuse_headers(request, url);
   request->public.started_us = clock_monotonic_us(loop_clock(server->loop));
   read_framing(request);
   enum http_method method = http_method_parse(method_text);

@@ -11,8 +11,10 @@
 #include "server.h"
 
 enum {
-  /* Request line, headers and the library's bookkeeping of a connection: over it 414 or 431. */
-  CONNECTION_MEMORY_BYTES = 8192,
+  /* Request line and headers; over it 414 or 431. */
+  HEADERS_MAX_BYTES = 8192,
+  /* They, the library's notes about each header, and the answer: room for some 50 headers where they fill HEADERS_MAX_BYTES. */
+  CONNECTION_MEMORY_BYTES = 12288,
   STATUS_SLOTS = 24,
   POLLED_RUNS_MAX = 8,
   POLLED_SLEEP_US = 1000, /* between two runs while anybody is polled: the library's own work must not wait longer */

@@ -15,7 +15,7 @@
 
 #define CONNECT_LIMIT_MS 3000
 /* The server's own limit is told to it in pg_session_settings; the client gives up a little later, on a server that hangs. */
-#define STATEMENT_LIMIT_MS 40000
+#define STATEMENT_LIMIT_MS 40000 /* unless pg_client_limit says otherwise */
 #define NO_LIMIT_MS (-1)
 #define BACKOFF_FIRST_US INT64_C(50000)
 #define BACKOFF_LAST_US INT64_C(2000000)
@@ -29,6 +29,7 @@ struct pg_client {
   int64_t next_try_us; /* no connecting before */
   int64_t backoff_us;  /* 0 after a statement that worked */
   uint64_t connects;
+  int64_t limit_ms; /* 0: STATEMENT_LIMIT_MS */
   atomic_bool up;
   char error[512];
 };
@@ -69,6 +70,8 @@ void pg_client_free(struct pg_client *client) {
 const char *pg_client_error(const struct pg_client *client) { return client->error; }
 
 bool pg_client_is_up(const struct pg_client *client) { return atomic_load_explicit(&client->up, memory_order_relaxed); }
+
+void pg_client_limit(struct pg_client *client, int64_t limit_ms) { client->limit_ms = limit_ms; }
 
 void pg_client_interrupt(struct pg_client *client) {
   uint64_t one = 1;
@@ -131,6 +134,10 @@ static enum status wait_socket(struct pg_client *client, short events, int64_t d
 
 static int64_t deadline_after(const struct pg_client *client, int64_t limit_ms) {
   return limit_ms == NO_LIMIT_MS ? NO_LIMIT_MS : clock_monotonic_us(client->clock) + limit_ms * 1000;
+}
+
+static int64_t statement_deadline(const struct pg_client *client) {
+  return deadline_after(client, client->limit_ms > 0 ? client->limit_ms : STATEMENT_LIMIT_MS);
 }
 
 static bool is_interrupted(const struct pg_client *client) {
@@ -315,12 +322,12 @@ enum status pg_client_send(struct pg_client *client, const char *sql, int parame
   enum status status = pg_client_connection(client, &connection);
   if (status != STATUS_OK) return status;
   int sent = PQsendQueryParams(connection, sql, parameter_count, types, values, lengths, formats, result_format);
-  return send_statement(client, sent, deadline_after(client, STATEMENT_LIMIT_MS));
+  return send_statement(client, sent, statement_deadline(client));
 }
 
 enum status pg_client_receive(struct pg_client *client, PGresult **result) {
   *result = NULL;
-  return receive_statement(client, deadline_after(client, STATEMENT_LIMIT_MS), result);
+  return receive_statement(client, statement_deadline(client), result);
 }
 
 enum status pg_client_exec_params(struct pg_client *client, const char *sql, int parameter_count, const Oid *types,

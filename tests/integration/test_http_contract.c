@@ -356,15 +356,35 @@ static void long_lines_and_headers(void **state) {
   assert_int_equal(status_of_raw(text_format("GET /healthz HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", large)), 431);
   /* Whatever the size, there is an answer, and what fits is served. */
   int last = 200;
-  for (int size = 100; size <= 8000; size += 100) {
+  for (int size = 100; size <= 9000; size += 100) {
     int status = status_of_raw(text_format("GET /healthz HTTP/1.1\r\nHost: x\r\nX: %.*s\r\n\r\n", size, large));
     if (status != 200 && status != 431) fail_msg("%d bytes of headers: status %d", size, status);
     if (last == 431) assert_int_equal(status, 431);
-    if (size <= 6000) assert_int_equal(status, 200);
+    if (size <= 8000) assert_int_equal(status, 200);
     last = status;
   }
   assert_int_equal(last, 431);
   free(large);
+}
+
+/* Exactly 8 KiB of request line and headers are served, in few headers or in many; a byte more is not. */
+static void headers_up_to_8_kib(void **state) {
+  (void)state;
+  enum { LIMIT = 8192 };
+  static const int counts[] = {1, 10, 40};
+  char text[LIMIT + 2];
+  for (size_t i = 0; i < LENGTH(counts); i++)
+    for (int size = LIMIT; size <= LIMIT + 1; size++) {
+      int used = snprintf(text, sizeof text, "GET /healthz HTTP/1.1\r\nHost: x\r\n");
+      for (int k = counts[i]; k > 0; k--) {
+        int line = (size - 2 - used) / k; /* the last takes what is left */
+        used += snprintf(text + used, sizeof text - (size_t)used, "X-%02d: %0*d\r\n", k, line - 8, 0);
+      }
+      used += snprintf(text + used, sizeof text - (size_t)used, "\r\n");
+      assert_int_equal(used, size);
+      int status = status_of_raw(text);
+      if (status != (size > LIMIT ? 431 : 200)) fail_msg("%d bytes in %d headers: status %d", size, counts[i], status);
+    }
 }
 
 static void refusals_are_counted(void **state) {
@@ -429,6 +449,7 @@ int main(void) {
       WITH_STAND(keep_alive_by_version),
       WITH_STAND(broken_framing_is_refused),
       WITH_STAND(long_lines_and_headers),
+      WITH_STAND(headers_up_to_8_kib),
       WITH_STAND(refusals_are_counted),
       WITH_STAND(cross_origin),
       WITH_STAND(a_process_without_api_answers_little),

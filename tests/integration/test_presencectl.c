@@ -86,6 +86,7 @@ static void what_is_not_there_is_1(void **state) {
   REFUSED(1, "no such tenant", "tenant", "show", "nobody");
   REFUSED(1, "no such tenant", "tenant", "set", "nobody", "--max-devices", "1");
   REFUSED(1, "no such tenant", "counts", "nobody");
+  REFUSED(1, "no such tenant", "events", "tail", "nobody", "--no-follow");
   REFUSED(1, "no such tenant", "device", "show", "nobody", "d");
   REFUSED(1, "no tenant has the id nobody", "token", "create", "--tenant", "nobody", "--scope", "read");
   REFUSED(1, "no such token", "token", "revoke", "999999");

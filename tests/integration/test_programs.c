@@ -151,6 +151,8 @@ static void test_bad_usage_ends_with_2(void **state) {
       {"--roles=", "roles"},
       {"--redis-mode=fast", "redis-mode"},
       {"--redis-url=http://x", "redis-url"},
+      {"--redis-url=redis://127.0.0.1:99999", "port must be"},
+      {"--postgres-url=no_such_word=1", "no connection string"},
       {"--listen=nowhere", "listen"},
       {"--listen=127.0.0.1:70000", "listen"},
       {"--log-level=loud", "log-level"},

@@ -151,6 +151,24 @@ static void test_known_tokens_outlive_postgres(void **state) {
   world_check(world);
 }
 
+/* It accepts, and never answers: a request that needs it has its answer all the same, before its own time is up. */
+static void test_postgres_that_hangs(void **state) {
+  struct world *world = world_begin(state);
+  assert_int_equal(status_of_heartbeat(world), 204);
+  proxy_blackhole(world->postgres_proxy, true);
+  use(world, "unknown-to-everybody");
+  int64_t start = wait_now_ms();
+  assert_int_equal(status_of_heartbeat(world), 503);
+  assert_in_range(wait_now_ms() - start, 0, 9000);
+  use(world, world->token);
+  assert_int_equal(status_of_heartbeat(world), 204);
+  assert_non_null(strstr(client_call(world->client, "GET", "/readyz", NULL)->body, "\"postgres\":\"degraded\""));
+  proxy_blackhole(world->postgres_proxy, false);
+  use(world, "unknown-to-everybody");
+  WAIT_UNTIL(status_of_heartbeat(world) == 401, 15000);
+  world_check(world);
+}
+
 static void test_secrets_are_kept_nowhere(void **state) {
   struct world *world = world_begin(state);
   beat(world, "d", 60000);
@@ -202,6 +220,7 @@ int main(void) {
       cmocka_unit_test(test_a_revoked_token_stops_within_5_s),
       cmocka_unit_test(test_a_token_expires),
       cmocka_unit_test(test_known_tokens_outlive_postgres),
+      cmocka_unit_test(test_postgres_that_hangs),
       cmocka_unit_test(test_secrets_are_kept_nowhere),
       cmocka_unit_test(test_settings_are_in_force_within_5_s),
   };
