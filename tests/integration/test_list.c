@@ -256,21 +256,20 @@ static void test_p5_servers_away(void **state) {
   world_end(world);
 }
 
-/* Every way to read, as fast as it goes, beyond the deadline: the device goes offline when it would have without. */
+/* Every way to read, as fast as it goes, beyond the deadline: the device goes offline when it would have without. Were it
+ * renewed, this would not end. */
 static void test_p9_reading_renews_nothing(void **state) {
   struct world *world = world_start(state, &(struct world_options){.dialect = world_dialect});
   const char *query = tenant_path(world, "/devices/query"), *page = tenant_path(world, "/devices?state=online");
   beat(world, "d", 1500);
   int64_t last_seen_ms = device_number(world, "d", "last_seen_ms");
-  int64_t reads = 0;
+  int64_t give_up_ms = wait_now_ms() + wait_limit_ms(15000);
   while (strcmp(device_state(world, "d"), "online") == 0) {
     json_decref(expect(world->client, 200, "POST", query, "{\"devices\":[\"d\"]}"));
     json_decref(expect(world->client, 200, "GET", page, NULL));
-    assert_true(redis_now_ms(&world->redis) < last_seen_ms + 1500 + wait_limit_ms(500));
-    reads += 3;
+    assert_true(wait_now_ms() < give_up_ms);
   }
-  assert_true(redis_now_ms(&world->redis) >= last_seen_ms + 1500);
-  assert_true(reads > 150); /* over 100 a second */
+  assert_true(redis_now_ms(&world->redis) > last_seen_ms + 1500);
   assert_int_equal(device_number(world, "d", "last_seen_ms"), last_seen_ms);
   history_wait(&world->database, world->tenant, "d", "online offline(timeout)");
   assert_int_equal(device_number(world, "d", "offline_at_ms"), last_seen_ms + 1500);
