@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define CROWD 1000
 
@@ -100,6 +101,39 @@ static void test_p7_a_stream_has_its_tenants_events_only(void **state) {
   assert_int_equal(sse->count, 1);
   assert_non_null(strstr(sse->events[0].data, "\"subject\":\"mine\""));
   sse_close(sse);
+  world_check(world);
+}
+
+/* Sends raw text on a connection of its own and reads until what comes holds `wanted`. */
+static void expect_in_answer(const struct world *world, const char *request, const char *wanted) {
+  struct client *client = client_open(world->service->address);
+  char seen[4096] = "";
+  size_t length = 0;
+  client_send_text(client, request);
+  int64_t limit_ms = wait_now_ms() + wait_limit_ms(10000);
+  while (strstr(seen, wanted) == NULL) {
+    if (wait_now_ms() > limit_ms || length == sizeof seen - 1) fail_msg("no %s in: %s", wanted, seen);
+    ssize_t got = recv(client->fd, seen + length, sizeof seen - 1 - length, MSG_DONTWAIT);
+    if (got == 0) fail_msg("the end, without %s, after: %s", wanted, seen);
+    if (got > 0) length += (size_t)got;
+    seen[length] = '\0';
+    if (got < 0) wait_pause();
+  }
+  client_close(client);
+}
+
+/* HEAD has headers and no stream; an HTTP/1.0 client, which knows no chunks, has the bare text. */
+static void test_other_ways_to_ask(void **state) {
+  struct world *world = world_begin(state);
+  beat(world, "d", 60000);
+  history_wait(&world->database, world->tenant, "d", "online");
+  const char *headers = text_format("Authorization: Bearer %s\r\nAccept: text/html, Text/Event-Stream;q=0.9\r\n", world->token);
+  const char *path = tenant_path(world, "/events?after=0");
+  expect_in_answer(world,
+                   text_format("HEAD %s HTTP/1.1\r\nHost: x\r\n%s\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", path, headers),
+                   "\r\n\r\nHTTP/1.1 200");
+  expect_in_answer(world, text_format("GET %s HTTP/1.0\r\n%s\r\n", path, headers), "\r\n\r\n:\n\nid: ");
+  WAIT_UNTIL((int)metric(world, "presence_event_streams") == 0, 10000);
   world_check(world);
 }
 
@@ -230,7 +264,7 @@ static void test_p4_connections_to_postgres_are_cut(void **state) {
   struct sse *sse = follow(world, "?after=0", NULL);
   sse_wait_started(sse);
   for (int round = 0; round < 10; round++) {
-    proxy_cut_after_answers(world->postgres_proxy, (size_t)(round * 977 + 100));
+    proxy_cut_after_answers(world->postgres_proxy, (size_t)round * 977 + 100);
     fleet_beat(world, round * 50, 50, 600000);
     WAIT_UNTIL((int64_t)(sse_read(sse), sse->count) >= (round + 1) * 50, 15000);
   }
@@ -284,6 +318,7 @@ int main(void) {
       cmocka_unit_test(test_p4_resumes_where_it_was),
       cmocka_unit_test(test_p4_catches_up_while_more_comes),
       cmocka_unit_test(test_p7_a_stream_has_its_tenants_events_only),
+      cmocka_unit_test(test_other_ways_to_ask),
       cmocka_unit_test(test_a_thousand_clients),
       cmocka_unit_test(test_a_revoked_token_ends_it),
   };
