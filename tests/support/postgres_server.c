@@ -37,9 +37,8 @@ static const char *program(const char *name) {
   return path;
 }
 
-/* Fills argv with the words. PostgreSQL does not run as root: another user does it then, who may enter the checkout whatever its
- * folders' modes are, by one capability. */
-static void command_line(const char **argv, size_t room, const char *const *words) {
+/* The other user may enter the checkout, whatever its folders' modes are, by one capability. */
+void postgres_server_command(const char **argv, size_t room, const char *const *words) {
   size_t count = 0;
   if (geteuid() == 0) {
     const struct passwd *user = server_user();
@@ -91,7 +90,7 @@ static void start_process(void) {
       NULL,
   };
   const char *argv[48];
-  command_line(argv, LENGTH(argv), words);
+  postgres_server_command(argv, LENGTH(argv), words);
   /* Its children notice the end of the first process; SIGQUIT is its quick stop. */
   server.child = child_start(&(struct child_options){.argv = argv, .log = server.log, .death_signal = SIGQUIT});
   WAIT_UNTIL(accepts_connections(), 30000);
@@ -118,7 +117,7 @@ static void start_once(void) {
                          "--wal-segsize=1",
                          NULL};
   const char *argv[32];
-  command_line(argv, LENGTH(argv), words);
+  postgres_server_command(argv, LENGTH(argv), words);
   struct child initdb = child_start(&(struct child_options){.argv = argv, .log = server.log});
   if (child_wait(&initdb, 60000) != 0) {
     child_show_log("initdb", server.log);

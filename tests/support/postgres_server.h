@@ -5,6 +5,7 @@
 
 #include <libpq-fe.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct database {
@@ -26,6 +27,9 @@ void postgres_server_kill(void);    /* immediate shutdown: clients are cut, the 
 void postgres_server_restart(void); /* reconnects no database: see database_reconnect */
 void database_reconnect(struct database *database);
 void postgres_server_show_log(void);
+
+/* Fills argv with the words of a command that does not run as root, as PostgreSQL and PgBouncer: another user does it then. */
+void postgres_server_command(const char **argv, size_t room, const char *const *words);
 
 /* One statement; text parameters, NULL-terminated, are $1, $2 …; never an error. The caller PQclear()s. */
 PGresult *sql_query(struct database *database, const char *statement, ...) __attribute__((sentinel));

@@ -134,3 +134,17 @@ find_peers() {
   link_tree_program bench-webdis peers usr/bin/webdis
   "$deps/bin/bench-nginx" -v >/dev/null 2>&1 || die "the unpacked nginx does not run here"
 }
+
+# Only tests need it: where it cannot be had they are skipped, and say so.
+pgbouncer_ready() { [ -e "$deps/pgbouncer.none" ] || program_works pgbouncer; }
+
+find_pgbouncer() {
+  local path
+  path=$(PATH=$PATH:/usr/sbin command -v pgbouncer || true)
+  if [ -n "$path" ]; then
+    link_system_program pgbouncer "$path"
+  elif (private_tree "$(own_release)" "$deps/pgbouncer" pgbouncer pgbouncer); then
+    link_tree_program pgbouncer pgbouncer usr/sbin/pgbouncer
+  fi
+  program_works pgbouncer || touch "$deps/pgbouncer.none"
+}
