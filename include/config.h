@@ -25,6 +25,7 @@ struct config {
   int64_t outage_ms;
   int64_t settle_ms;
   int64_t recalibrate_ms;
+  int64_t audit_ms;
   int64_t retention_days;
   int64_t forget_days; /* 0 = never */
   int64_t request_timeout_ms;

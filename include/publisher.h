@@ -2,9 +2,10 @@
  *
  *   stream (from the head, up to the first audit marker) -> outbox_append, COMMIT -> trim (entries, and `closed` of the same
  * sessions)
+ *   markers at the head -> the devices' rows -> repair -> trim (audit.h)
  *
  * A crash anywhere repeats the step; the guard in PostgreSQL makes the repeat harmless, so no position is kept. One thread.
- * Metrics: transitions, publish_backlog, publish_lag, outbox_repeats, rejected. */
+ * Metrics: transitions, publish_backlog, publish_lag, outbox_repeats, rejected, audit_findings. */
 #ifndef PRESENCE_PUBLISHER_H
 #define PRESENCE_PUBLISHER_H
 
@@ -18,6 +19,7 @@ struct publisher_options {
   const struct clock *clock;
   const struct partition_set *held; /* the partitions to serve */
   const char *postgres_url;
+  int64_t outage_ms;
 };
 
 /* What the options point to must outlive the publisher. */

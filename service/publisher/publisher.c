@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "audit.h"
 #include "failpoint.h"
 #include "log.h"
 #include "metrics.h"
@@ -22,6 +23,7 @@ struct publisher {
   struct pg_client *postgres;
   struct redis_round looks;
   struct redis_call *call;
+  struct audit_repairer *repairer;
   struct stream_entry *entries;    /* OUTBOX_APPEND_MAX */
   struct transition *transitions;  /* likewise */
   struct metric_series **backlogs; /* by partition */
@@ -65,6 +67,8 @@ enum status publisher_new(const struct publisher_options *options, struct publis
   if (status != STATUS_OK) goto out;
   status = redis_call_new(&self->call);
   if (status != STATUS_OK) goto out;
+  status = audit_repairer_new(options->target, options->outage_ms, &self->repairer);
+  if (status != STATUS_OK) goto out;
   status = metrics_find(self, partitions);
 out:
   if (status != STATUS_OK) {
@@ -78,6 +82,7 @@ out:
 void publisher_free(struct publisher *publisher) {
   if (publisher == NULL) return;
   redis_round_free(&publisher->looks);
+  audit_repairer_free(publisher->repairer);
   redis_call_free(publisher->call);
   redis_conn_free(publisher->conn);
   pg_client_free(publisher->postgres);
@@ -139,10 +144,19 @@ static enum status append(struct publisher *publisher, uint32_t partition, size_
   return status;
 }
 
-/* The head is no transition: a broken entry is put aside, a marker has done its work when all before it is in PostgreSQL. */
-static enum status pass_by(struct publisher *publisher, uint32_t partition) {
+/* The head is a marker: all before it is in PostgreSQL, so that the audit can judge it, and those right behind it. */
+static enum status meet_markers(struct publisher *publisher, uint32_t partition, const char *run_id, size_t count, size_t *done) {
+  size_t markers = 0;
+  while (markers < count && markers < STORE_ITEMS_MAX && publisher->entries[markers].kind == STREAM_MARKER) markers++;
+  *done = markers;
+  return audit_repair(publisher->repairer, publisher->postgres, publisher->conn, partition, run_id, publisher->entries, markers);
+}
+
+/* The head is no transition: a broken entry is put aside, markers do their work. *done = how many. */
+static enum status pass_by(struct publisher *publisher, uint32_t partition, const char *run_id, size_t count, size_t *done) {
   const struct stream_entry *entry = &publisher->entries[0];
-  if (entry->kind != STREAM_BROKEN) return STATUS_OK;
+  *done = 1;
+  if (entry->kind == STREAM_MARKER) return meet_markers(publisher, partition, run_id, count, done);
   enum status status = aside_put(publisher->postgres, partition, entry);
   if (status == STATUS_OK) FAILPOINT(publisher_put_aside);
   postgres_was(publisher, status);
@@ -172,10 +186,7 @@ static enum status publish(struct publisher *publisher, uint32_t partition) {
   if (status != STATUS_OK || count == 0) goto out;
   status = append(publisher, partition, count, &done);
   if (status != STATUS_OK) goto out;
-  if (done == 0) {
-    status = pass_by(publisher, partition);
-    done = 1;
-  }
+  if (done == 0) status = pass_by(publisher, partition, run_id, count, &done);
   if (status == STATUS_OK) status = trim(publisher, partition, run_id, done);
 out:
   freeReplyObject(reply);

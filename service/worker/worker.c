@@ -1,16 +1,18 @@
-/* worker.c: the five duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
+/* worker.c: the six duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
  *
  *   coordinator   adoption, leases -> `held`
  *   detector      partitions held: next -> expire_due
  *   publisher     partitions held: stream -> outbox -> trim
  *   maintenance   the outbox's days, presence_online
  *   recalibrator  partitions held: counts, facts and deadlines compared with each other
+ *   auditor       partitions held: device rows compared with facts
  */
 #include "worker.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "audit.h"
 #include "counts.h"
 #include "detector.h"
 #include "log.h"
@@ -22,7 +24,7 @@
 
 #define INTERRUPT_INTERVAL_US 100000
 
-enum { COORDINATOR, DETECTOR, PUBLISHER, MAINTENANCE, RECALIBRATOR, DUTY_COUNT };
+enum { COORDINATOR, DETECTOR, PUBLISHER, MAINTENANCE, RECALIBRATOR, AUDITOR, DUTY_COUNT };
 
 struct duty_kind {
   const char *name;
@@ -49,6 +51,7 @@ struct worker {
   struct publisher *publisher;
   struct maintenance *maintenance;
   struct recalibrator *recalibrator;
+  struct auditor *auditor;
   struct duty duties[DUTY_COUNT];
   _Atomic bool redis_up;
 };
@@ -68,6 +71,7 @@ static enum status tick_maintenance(struct worker *worker, int64_t *sleep_us) {
 static enum status tick_recalibrator(struct worker *worker, int64_t *sleep_us) {
   return recalibrator_tick(worker->recalibrator, sleep_us);
 }
+static enum status tick_auditor(struct worker *worker, int64_t *sleep_us) { return auditor_tick(worker->auditor, sleep_us); }
 static void finish_coordinator(struct worker *worker) { coordinator_finish(worker->coordinator); }
 
 static const struct duty_kind duty_kinds[DUTY_COUNT] = {
@@ -76,6 +80,7 @@ static const struct duty_kind duty_kinds[DUTY_COUNT] = {
     [PUBLISHER] = {.name = "publisher", .tick = tick_publisher},
     [MAINTENANCE] = {.name = "maintenance", .tick = tick_maintenance},
     [RECALIBRATOR] = {.name = "recalibrator", .tick = tick_recalibrator},
+    [AUDITOR] = {.name = "auditor", .tick = tick_auditor},
 };
 
 static enum status make_parts(struct worker *worker, const struct config *config, const struct redis_target *target) {
@@ -90,12 +95,22 @@ static enum status make_parts(struct worker *worker, const struct config *config
       &(struct detector_options){.target = target, .clock = worker->clock, .held = &worker->held, .outage_ms = config->outage_ms},
       &worker->detector);
   if (status != STATUS_OK) return status;
-  status = publisher_new(
-      &(struct publisher_options){
-          .target = target, .clock = worker->clock, .held = &worker->held, .postgres_url = config->postgres_url},
-      &worker->publisher);
+  status = publisher_new(&(struct publisher_options){.target = target,
+                                                     .clock = worker->clock,
+                                                     .held = &worker->held,
+                                                     .postgres_url = config->postgres_url,
+                                                     .outage_ms = config->outage_ms},
+                         &worker->publisher);
   if (status != STATUS_OK) return status;
   status = maintenance_new(config, target, worker->clock, &worker->held, &worker->maintenance);
+  if (status != STATUS_OK) return status;
+  status = auditor_new(&(struct auditor_options){.target = target,
+                                                 .clock = worker->clock,
+                                                 .held = &worker->held,
+                                                 .postgres_url = config->postgres_url,
+                                                 .outage_ms = config->outage_ms,
+                                                 .interval_ms = config->audit_ms},
+                       &worker->auditor);
   if (status != STATUS_OK) return status;
   return recalibrator_new(&(struct recalibrator_options){.target = target,
                                                          .clock = worker->clock,
@@ -128,6 +143,7 @@ enum status worker_new(const struct config *config, const struct redis_target *t
 void worker_free(struct worker *worker) {
   if (worker == NULL) return;
   recalibrator_free(worker->recalibrator);
+  auditor_free(worker->auditor);
   maintenance_free(worker->maintenance);
   publisher_free(worker->publisher);
   detector_free(worker->detector);
@@ -178,6 +194,7 @@ static bool wait_for_duties(struct worker *worker, int64_t limit_ms) {
     publisher_interrupt(worker->publisher);
     maintenance_interrupt(worker->maintenance);
     recalibrator_interrupt(worker->recalibrator);
+    auditor_interrupt(worker->auditor);
     if (stopper_wait_left(&worker->stopper, INTERRUPT_INTERVAL_US)) return true;
   } while (clock_monotonic_us(worker->clock) < deadline_us);
   return false;

@@ -12,7 +12,7 @@
 
 static const char *const *names_of_worker(void) {
   static const char *names[FAILPOINT_COUNT + 1];
-  static const char *const modules[] = {"coordinator_", "detector_", "publisher_", "maintenance_"};
+  static const char *const modules[] = {"coordinator_", "detector_", "publisher_", "maintenance_", "rebuild_"};
   size_t count = 0;
   for (size_t i = 0; i < FAILPOINT_COUNT; i++) {
     for (size_t j = 0; j < LENGTH(modules); j++) {
@@ -29,6 +29,16 @@ static const char *device(int number) { return text_format("d%d", number); }
 static void put_broken_entries(struct world *world) {
   for (int partition = 0; partition < 8; partition++) {
     redis_text(&world->redis, "XADD prod:presence:transitions:v1:{%d} * type nonsense device d\xff", partition);
+  }
+}
+
+/* Markers of the audit that find nothing wrong: a device that nobody has ever heard of. */
+static void put_markers(struct world *world) {
+  for (int partition = 0; partition < 8; partition++) {
+    redis_text(&world->redis,
+               "XADD prod:presence:transitions:v1:{%d} * type mark tenant %s device nobody session %b online_since 0 last_seen %b"
+               " ttl 0 reason %b offline_at %b detected_at 0 meta %b",
+               partition, world->tenant, "", (size_t)0, "", (size_t)0, "", (size_t)0, "", (size_t)0, "", (size_t)0);
   }
 }
 
@@ -77,6 +87,7 @@ static void survives(void **state, const char *name, const char *action) {
   const char *environment[] = {text_format("PRESENCE_FAILPOINT=%s", name), text_format("PRESENCE_FAILPOINT_ACTION=%s", action),
                                NULL};
   if (strcmp(name, "publisher_put_aside") == 0) put_broken_entries(world);
+  if (strncmp(name, "publisher_marker", 16) == 0 || strcmp(name, "publisher_repaired") == 0) put_markers(world);
   struct presenced *api = world_process(world, "api", NULL);
   struct victim victim = {.process = world_spawn(world, "worker", environment), .name = name, .action = action};
   WAIT_UNTIL(is_ready(api) || fell(&victim), 15000);
