@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define DEVICES 400
-#define ROUNDS 200
-#define KILL_EVERY 40 /* rounds */
+#define ROUNDS 120
+#define KILL_EVERY 30 /* rounds */
 
 static unsigned random_state = 20260731;
 
