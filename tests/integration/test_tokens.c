@@ -203,7 +203,8 @@ static void test_settings_are_in_force_within_5_s(void **state) {
   assert_int_equal(heartbeat_status(world, "d", NULL), 204);
   world_control(world, "tenant", "set", world->tenant, "--heartbeats-per-second", "1", NULL);
   static char burst[4002] = "["; /* a thousand items: all that may come at once */
-  for (int i = 0; i < 1000; i++) memcpy(burst + 1 + 4 * i, i < 999 ? "\"d\"," : "\"d\"]", 4);
+  for (int i = 0; i < 4000; i++) burst[1 + i] = "\"d\","[i % 4];
+  burst[4000] = ']';
   WAIT_UNTIL(client_call(world->client, "POST", tenant_path(world, "/heartbeats"), burst)->status == 429, 5000);
   world_control(world, "tenant", "set", world->tenant, "--heartbeats-per-second", "0", NULL);
   WAIT_UNTIL(heartbeat_status(world, "d", NULL) == 204, 5000);
