@@ -18,3 +18,8 @@ bench: $(programs) $(BUILD)/bench_scripts ## the service beside webdis and nginx
 bench-check: $(programs) $(BUILD)/bench_scripts ## the same, shorter; fails where a ratio is much worse than in tests/bench/ratios
 	@deploy/local/setup servers bench
 	@exec tests/bench/run --build $(BUILD) --rounds 3 --seconds 2 --check tests/bench/ratios $(BENCH)
+
+.PHONY: bench-scenarios
+bench-scenarios: $(programs) ## 10,000 connections, detection lag, a reconnect storm, 100,000 devices due at once
+	@deploy/local/setup servers
+	@exec tests/bench/scenarios --build $(BUILD) $(BENCH)

@@ -1,0 +1,197 @@
+# shellcheck shell=bash
+# What the benches share: the servers they start and end, presence-sim, CPU times. The server under test and its Redis share core 0;
+# load and PostgreSQL have core 1. Everything lies below $data, which goes at the end. Sourced, never run.
+
+# shellcheck disable=SC2034 # for die
+program=bench
+root=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd -P)
+here=$root/deploy/local
+# shellcheck source=../../deploy/local/lib/common.sh
+. "$here/lib/common.sh"
+# shellcheck source=../../deploy/local/lib/private.sh
+. "$here/lib/private.sh"
+
+server_core=0 load_core=1 connections=64
+# The caller sets these: $build, the folder of the programs; $out, where results go; how many $devices; $aof, yes or no.
+build=$root/build out=$root/build/bench devices=100000 aof=yes
+
+# shellcheck disable=SC2317 # called by the trap
+stop() {
+  local pid
+  for pid in $(jobs -p); do # those that this shell has not collected yet, so that no number is another process's by now
+    kill -CONT "$pid" 2>/dev/null || true
+    kill -TERM "$pid" 2>/dev/null || true
+  done
+  "$here/servers" stop "$data/redis" "$data/scripts" "$data/postgres" || true
+  wait
+  rm -rf "$data"
+}
+
+# In order: the folder, and the end of all that is started from here on.
+open_stand() {
+  [ "$(nproc)" -ge 2 ] || die "this needs two cores: one for service and Redis, one for the load"
+  data=$out/data
+  mkdir -p "$out"
+  [ ! -d "$data" ] || die "$data is there: another bench runs, or one was killed; remove it then"
+  mkdir -m 700 "$data"
+  trap stop EXIT
+  trap 'exit 1' INT TERM
+}
+
+on_server_core() { taskset -c $server_core "$@"; }
+on_load_core() { taskset -c $load_core "$@"; }
+
+# known SERVER KEY: what the server's start said.
+known() { value "$data/$1/server.env" "$2"; }
+
+# start NAME COMMAND...: on the servers' core, with its output in NAME.log; sets $started.
+start() {
+  local name=$1
+  shift
+  setsid setpriv --pdeathsig TERM taskset -c $server_core "$@" >"$data/$name.log" 2>&1 </dev/null &
+  started=$!
+}
+
+answers() { curl --noproxy '*' -s -o /dev/null --max-time 2 "$@"; }
+
+# await_http NAME PID URL
+await_http() {
+  local deadline=$((SECONDS + 30))
+  until answers -f "$3"; do
+    if ! kill -0 "$2" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
+      tail -n 5 "$data/$1.log" >&2
+      die "$1 did not start"
+    fi
+    sleep 0.05
+  done
+}
+
+## Servers
+
+# Rewrites of the append-only file would fall into some rounds and not into others.
+start_redis_here() {
+  on_server_core "$here/servers" start-redis native "$data/$1" --parent $$ -- --appendonly "$aof" --auto-aof-rewrite-percentage 0 >/dev/null
+}
+
+# Redis, PostgreSQL, the tenant "bench" and its token.
+start_storage() {
+  start_redis_here redis
+  on_load_core "$here/servers" start-postgres "$data/postgres" --parent $$ --fast >/dev/null
+  PRESENCE_REDIS_URL=$(known redis REDIS_URL)
+  PRESENCE_POSTGRES_URL=$(known postgres POSTGRES_URL)
+  export PRESENCE_REDIS_URL PRESENCE_POSTGRES_URL
+  redis_pid=$(known redis PID)
+  "$build/presencectl" migrate >/dev/null
+  "$build/presencectl" tenant create bench --default-ttl-ms 86400000 --max-devices "$((devices * 4))" --buckets "$((devices / 32))" >/dev/null
+  PRESENCE_SIM_TOKEN=$("$build/presencectl" token create --tenant bench --scope device,read --json |
+    sed -n 's/.*"secret": *"\([^"]*\)".*/\1/p')
+  export PRESENCE_SIM_TOKEN
+}
+
+# start_presenced NAME ARGUMENTS...: sets $started and $started_url; await_http knows when it is ready.
+start_presenced() {
+  local name=$1 port
+  shift
+  port=$(free_port)
+  started_url=http://127.0.0.1:$port
+  start "$name" "$build/presenced" --listen "127.0.0.1:$port" --threads 1 --log-level warn "$@"
+}
+
+start_nginx() {
+  local port user=''
+  port=$(free_port)
+  [ "$(id -u)" != 0 ] || user='user root;'
+  cat >"$data/nginx.conf" <<CONF
+daemon off;
+master_process off;
+$user
+error_log stderr warn;
+pid $data/nginx.pid;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path $data;
+  proxy_temp_path $data;
+  fastcgi_temp_path $data;
+  uwsgi_temp_path $data;
+  scgi_temp_path $data;
+  server {
+    listen 127.0.0.1:$port;
+    location / { return 204; }
+  }
+}
+CONF
+  start nginx "$deps/bin/bench-nginx" -e stderr -c "$data/nginx.conf"
+  nginx_pid=$started
+  nginx_url=http://127.0.0.1:$port
+  await_http nginx "$nginx_pid" "$nginx_url/"
+}
+
+# Reaches the same Redis over the same socket as the service does. One thread: with one core, more are slower.
+start_webdis() {
+  local port
+  port=$(free_port)
+  cat >"$data/webdis.json" <<CONF
+{"redis_host": "$(known redis SOCKET_DIR)/redis.sock", "redis_port": 0, "redis_auth": null, "http_host": "127.0.0.1",
+ "http_port": $port, "threads": 1, "pool_size": 20, "daemonize": false, "websockets": false, "database": 0, "verbosity": 0,
+ "logfile": "$data/webdis.own.log"}
+CONF
+  start webdis "$deps/bin/bench-webdis" "$data/webdis.json"
+  webdis_pid=$started
+  webdis_url=http://127.0.0.1:$port
+  await_http webdis "$webdis_pid" "$webdis_url/PING"
+}
+
+## Measuring
+
+# cpu_ticks PID: user and system time so far of all threads of the process, and of its children that ended. 0: no process.
+cpu_ticks() {
+  local fields
+  [ "$1" != 0 ] || { echo 0; return; }
+  read -r -a fields <"/proc/$1/stat"
+  echo $((fields[13] + fields[14]))
+}
+
+child_ticks() {
+  local fields
+  read -r -a fields <"/proc/$$/stat"
+  echo $((fields[15] + fields[16]))
+}
+
+# field NAME [SUMMARY]: of presence-sim's summary.
+field() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$data/${2:-summary}.json"; }
+
+load() {
+  load_begin summary "$@"
+  load_end summary "$load_pid"
+}
+
+# load_begin SUMMARY SIM-ARGUMENTS...: in the background, flat out where the arguments do not say otherwise; sets $load_pid.
+load_begin() {
+  local summary=$1
+  shift
+  # No function here, so that $! is presence-sim itself.
+  taskset -c $load_core "$build/presence-sim" --tenant bench --prefix device- --devices "$devices" --interval-ms 0 \
+    --connections $connections --json "$@" >"$data/$summary.json" 2>"$data/$summary.log" &
+  load_pid=$!
+}
+
+# load_end SUMMARY PID: waits for its end.
+load_end() {
+  wait "$2" || {
+    tail -n 3 "$data/$1.log" >&2
+    die "presence-sim failed"
+  }
+}
+
+# open_sessions URL: all sessions open and in PostgreSQL, so that rounds are renewals only.
+open_sessions() {
+  local url=$1
+  local deadline=$((SECONDS + 120))
+  load --url "$url" --batch 1000 --duration-s $((2 + devices / 20000))
+  until [ "$(curl --noproxy '*' -s "$url/metrics" | awk '/^presence_publish_backlog/ { n += $2 } END { print n + 0 }')" = 0 ]; do
+    [ $SECONDS -lt $deadline ] || die "the sessions did not reach PostgreSQL"
+    sleep 0.2
+  done
+}
