@@ -22,19 +22,23 @@ local function is_at_deadline(session, score) return score == now - P and sessio
 -- facts: the value that session was read from. The live field's is mostly the same, and reading it a second time would cost as
 -- much as two commands.
 local function open_session(k, device, facts, session)
-  local score = score_of(k, device)
-  local deadline = score and score + session.paused
-  local state, offline_at, reason = 'unknown', '', ''
+  local state, offline_at, reason, deadline = 'online', '', '', nil
   local value, expiry = live_look(KEYS[k], KEYS[k + 2], device)
   local live = value == facts and session.paused == P and session or value ~= facts and on_clock(value)
   if live and expiry >= now then
-    state, session, deadline = 'online', live, expiry
-  elseif is_at_deadline(session, score) then
-    state = 'online'
-  elseif not lives_by(score) then
-    state, offline_at, reason = 'over', text(deadline), 'timeout'
+    session, deadline = live, expiry
+  else
+    local score = score_of(k, device)
+    deadline = score and score + session.paused
+    if is_at_deadline(session, score) then
+      state = 'online'
+    elseif lives_by(score) then
+      state = 'unknown'
+    else
+      state, offline_at, reason = 'over', deadline, 'timeout'
+    end
   end
-  local last_seen = deadline and not session.lost and text(deadline - session.ttl) or ''
+  local last_seen = deadline and not session.lost and deadline - session.ttl or ''
   local meta = call('HGET', KEYS[k + 3], device) or ''
   return {state, session.id, session.start, last_seen, session.ttl, offline_at, reason, meta}
 end
