@@ -66,14 +66,12 @@ static void end_counting(struct counts *counts) {
 
 /* ---- Redis */
 
-/* The whole is as fresh as the partition that was compared longest ago. */
+/* The whole is as fresh as the partition that was compared longest ago, and was never compared where one of them never was. */
 static void add(struct counts *counts, const struct store_count *partition) {
   counts->open_sessions += partition->open_sessions;
   counts->drift += partition->drift;
   if (partition->now_ms > counts->as_of_ms) counts->as_of_ms = partition->now_ms;
-  if (partition->recalibrated_ms == TIME_MS_LOST) return;
-  if (counts->recalibrated_ms == TIME_MS_LOST || partition->recalibrated_ms < counts->recalibrated_ms)
-    counts->recalibrated_ms = partition->recalibrated_ms;
+  if (partition->recalibrated_ms < counts->recalibrated_ms) counts->recalibrated_ms = partition->recalibrated_ms;
 }
 
 static void answered(void *context, enum status status, const redisReply *redis_reply) {
@@ -110,6 +108,6 @@ void handle_counts(struct request *request) {
   }
   if (!request_query_only(request, NULL, 0)) return;
   counts->request = request;
-  counts->recalibrated_ms = TIME_MS_LOST;
+  counts->recalibrated_ms = INT64_MAX;
   count(counts);
 }

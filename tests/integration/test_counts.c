@@ -55,10 +55,30 @@ static void test_p6_at_rest_all_say_the_same(void **state) {
 
 static void test_when_and_how_it_was_compared(void **state) {
   struct world *world = world_begin(state);
+  struct client *admin = client_open_as(world->service->address, world_token(world, NULL, NULL));
   beat(world, "d", 60000);
-  int64_t before = redis_now_ms(&world->redis);
-  int64_t as_of = count_of(world, "as_of_ms");
-  assert_in_range(as_of, before, redis_now_ms(&world->redis));
+  int64_t before_ms = redis_now_ms(&world->redis);
+  int64_t as_of_ms = count_of(world, "as_of_ms");
+  assert_in_range(as_of_ms, before_ms, redis_now_ms(&world->redis));
+  json_decref(expect(admin, 200, "POST", tenant_path(world, "/counts/recalibrate"), NULL));
+  int64_t recalibrated_ms = count_of(world, "recalibrated_ms");
+  assert_in_range(recalibrated_ms, before_ms, redis_now_ms(&world->redis));
+  assert_int_equal(count_of(world, "last_drift"), 0);
+  redis_text(&world->redis, "HINCRBY prod:presence:count:v1:{0} %s 5", world->tenant);
+  assert_int_equal(count_of(world, "online"), 6);
+  json_decref(expect(admin, 200, "POST", tenant_path(world, "/counts/recalibrate"), NULL));
+  assert_int_equal(count_of(world, "online"), 1);
+  assert_int_equal(count_of(world, "last_drift"), 5);
+  client_close(admin);
+  world_check(world);
+}
+
+static void test_never_compared(void **state) {
+  struct world *world = world_begin(state);
+  json_t *answer = expect(world->client, 200, "GET", tenant_path(world, "/counts"), NULL);
+  assert_true(json_is_null(json_object_get(answer, "recalibrated_ms")));
+  assert_int_equal(json_integer_value(json_object_get(answer, "last_drift")), 0);
+  json_decref(answer);
   world_check(world);
 }
 
@@ -89,12 +109,21 @@ static void test_p5_what_is_left_when_a_server_is_away(void **state) {
   world_end(world);
 }
 
+/* Recalibration only when it is asked for. */
+static int start_without_recalibration(void **state) {
+  static const char *const environment[] = {"PRESENCE_RECALIBRATE_MS=86400000", NULL};
+  struct world *world = world_start(state, &(struct world_options){.environment = environment});
+  world->begun = 0;
+  return 0;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_p6_at_rest_all_say_the_same),
+      cmocka_unit_test(test_never_compared),
       cmocka_unit_test(test_when_and_how_it_was_compared),
       cmocka_unit_test(test_what_is_asked_is_checked),
   };
   const struct CMUnitTest alone[] = {cmocka_unit_test_teardown(test_p5_what_is_left_when_a_server_is_away, world_teardown)};
-  return cmocka_run_group_tests(tests, world_group_start, world_teardown) + cmocka_run_group_tests(alone, NULL, NULL);
+  return cmocka_run_group_tests(tests, start_without_recalibration, world_teardown) + cmocka_run_group_tests(alone, NULL, NULL);
 }
