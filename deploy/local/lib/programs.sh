@@ -81,7 +81,7 @@ find_redis7() {
 }
 
 postgres_least=13
-postgres_programs="initdb postgres pg_ctl psql"
+postgres_programs="initdb postgres pg_ctl psql pg_dump"
 
 postgres_ready() {
   local name
@@ -119,7 +119,7 @@ installed_postgres() {
   for bin in /usr/lib/postgresql/*/bin; do
     release=${bin%/bin}
     release=${release##*/}
-    if [ "$release" -ge "$postgres_least" ] 2>/dev/null && [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/psql" ]; then
+    if [ "$release" -ge "$postgres_least" ] 2>/dev/null && [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/psql" ] && [ -x "$bin/pg_dump" ]; then
       echo "$release $bin"
     fi
   done | sort -n | tail -n 1 | cut -d' ' -f2
