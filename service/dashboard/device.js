@@ -52,7 +52,7 @@ function showHistory(history, chosen) {
       const asked = windows[name];
       const looked = toMs - figures.from_ms;
       const of = looked < asked - 1000 ? `online, of ${formatLength(looked)} known` : "online";
-      return fact(windowNames[name] ?? name, make("span", {}, formatShare(figures.share), make("span", { class: "small muted" }, ` ${of}`)));
+      return fact(windowNames[name] ?? name, make("span", {}, formatShare(figures.share), make("span", { class: "small muted" }, of)));
     }),
   );
   byId("sessions").replaceChildren(...history.sessions.slice(0, LISTED).map(sessionRow));

@@ -52,7 +52,8 @@ function showFigures(figures) {
   );
 }
 
-export function watchHealth(api, signal, health) {
+/** onReady(what readyz says) at each answer. */
+export function watchHealth(api, signal, health, onReady) {
   const scrapes = []; // of the last minute, oldest first
 
   async function readMetrics() {
@@ -75,7 +76,9 @@ export function watchHealth(api, signal, health) {
   repeat(
     async () => {
       const response = await api.fetch("/readyz", { signal, accept: [503] });
-      showParts(await response.json());
+      const ready = await response.json();
+      showParts(ready);
+      onReady(ready);
       await readMetrics();
     },
     INTERVAL_MS,

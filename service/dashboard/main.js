@@ -1,13 +1,13 @@
 // The page: signing in, and the parts of the dashboard while somebody is signed in.
 
 import { Api, ApiError } from "./api.js";
+import { Banner } from "./banner.js";
 import { watchCounts } from "./counts.js";
 import { DeviceDialog } from "./device.js";
 import { Devices } from "./devices.js";
 import { byId, setText } from "./dom.js";
 import { follow, recent } from "./events.js";
 import { Feed } from "./feed.js";
-import { formatLength } from "./format.js";
 import { watchHealth } from "./health.js";
 import { backwards } from "./past.js";
 import { Trend, TREND_MS } from "./trend.js";
@@ -64,36 +64,6 @@ async function signIn(event) {
   }
 }
 
-/** One banner for all parts: it shows what failed last and goes when every part that failed works again. */
-class Banner {
-  constructor() {
-    this.failing = new Map();
-  }
-
-  /** What a part tells repeat(). */
-  of(part) {
-    return {
-      onFailure: (error, waitMs) => {
-        if (error.status === 401) showSignIn(whatIsWrong(error));
-        else this.set(part, { error, waitMs });
-      },
-      onSuccess: () => this.set(part, null),
-    };
-  }
-
-  set(part, failure) {
-    if (failure) this.failing.set(part, failure);
-    else this.failing.delete(part);
-    const banner = byId("banner");
-    const last = [...this.failing].at(-1);
-    banner.hidden = last === undefined;
-    if (!last) return;
-    const [name, { error, waitMs }] = last;
-    const what = error.status === 0 ? "The service cannot be reached: what you see is old." : `No ${name}: ${error.message}.`;
-    setText(banner, `${what} Next try in ${formatLength(Math.ceil(waitMs / 1000) * 1000)}.`);
-  }
-}
-
 const streamWords = { live: "Live", wait: "Connecting", off: "Not live" };
 
 function showStream(state) {
@@ -105,12 +75,11 @@ function showStream(state) {
 function start(api) {
   session = new AbortController();
   const { signal } = session;
-  const banner = new Banner();
-  banner.set("", null);
+  const banner = new Banner((error) => showSignIn(whatIsWrong(error)));
   byId("sign-in").hidden = true;
   byId("app").hidden = false;
   setText(byId("tenant-name"), api.tenant);
-  byId("overview").focus();
+  byId("overview").focus({ preventScroll: true });
   showStream("wait");
 
   const dialog = new DeviceDialog(api, signal);
@@ -121,7 +90,7 @@ function start(api) {
   const counts = watchCounts(api, signal, banner.of("counts"), (answer) => {
     trend.add(answer.as_of_ms, answer.online);
   });
-  watchHealth(api, signal, banner.of("health"));
+  watchHealth(api, signal, banner.of("health"), (ready) => banner.setReady(ready));
 
   const onEvent = (event) => {
     feed.add(event);
