@@ -219,9 +219,9 @@ const steps = {
     await page.locator("#figures dt", { hasText: "publish backlog" }).waitFor();
     failedLoads = true;
     await page.route("**/metrics", (route) => route.fulfill({ status: 403, contentType: "application/json", body: "{}" }));
-    await page.getByText("This token may not read the platform's figures").waitFor();
     const degraded = { ready: true, listening: "ok", redis: "ok", postgres: "degraded", worker: "ok" };
     await page.route("**/readyz", (route) => route.fulfill({ status: 200, contentType: "application/json", body: JSON.stringify(degraded) }));
+    await page.getByText("This token may not read the platform's figures").waitFor();
     await page.getByText("PostgreSQL cannot be reached: lists, histories and transitions wait for it.").waitFor();
     await page.locator('#parts .pill[data-state="bad"]', { hasText: "PostgreSQL degraded" }).waitFor();
     await page.unroute("**/readyz");
