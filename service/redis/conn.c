@@ -1,6 +1,5 @@
 #include "conn.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "backoff.h"
@@ -105,10 +104,7 @@ static enum status append_call(struct wire *wire, const struct redis_call *call)
 /* Waits for one reply. */
 static enum status receive(struct redis_conn *conn, struct node *node, redisReply **reply) {
   void *got = NULL;
-  if (redisGetReply(node->wire.context, &got) != REDIS_OK || !got) {
-    bool late = node->wire.context->err == REDIS_ERR_IO && errno == EAGAIN;
-    return drop(conn, node, late ? "no answer in time" : wire_error(&node->wire));
-  }
+  if (redisGetReply(node->wire.context, &got) != REDIS_OK || !got) return drop(conn, node, wire_error(&node->wire));
   *reply = got;
   return STATUS_OK;
 }

@@ -1,5 +1,6 @@
 #include "wire.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ static void say(struct buf *error, const char *what, const char *detail) {
 }
 
 const char *wire_error(const struct wire *wire) {
+  if (wire->context && wire->context->err == REDIS_ERR_IO && errno == EAGAIN) return "no answer in time";
   return wire->context && wire->context->err ? wire->context->errstr : "the server closed the connection";
 }
 

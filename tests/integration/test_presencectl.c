@@ -4,6 +4,7 @@
 #include "support/scratch.h"
 #include "support/world.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,15 @@ static void what_is_not_there_is_1(void **state) {
   world_new_tenant(shared, NULL);
   REFUSED(1, "exists already", "tenant", "create", shared->tenant);
   REFUSED(1, "ever recorded", "device", "show", shared->tenant, "nobody");
+}
+
+static void a_redis_that_hangs_is_1(void **state) {
+  (void)state;
+  child_signal(&shared->redis.child, SIGSTOP);
+  struct outcome outcome = run_program("presencectl", world_environment(shared), (const char *const[]){"lag", NULL});
+  child_signal(&shared->redis.child, SIGCONT);
+  assert_int_equal(outcome.code, 1);
+  assert_string_equal(outcome.err, "presencectl: Redis: ROLE: no answer in time\n");
 }
 
 static void a_tenants_settings(void **state) {
@@ -286,6 +296,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bad_usage_is_one_line_and_2),
       cmocka_unit_test(what_is_not_there_is_1),
+      cmocka_unit_test(a_redis_that_hangs_is_1),
       cmocka_unit_test(a_tenants_settings),
       cmocka_unit_test(a_token_works_until_it_is_revoked),
       cmocka_unit_test(a_device_as_the_api_shows_it),
