@@ -51,9 +51,20 @@ local function disagreement(row, session)
   return order < 0 and 2 or 0
 end
 
+-- Where the row's session still has its live field only the facts were lost, and both fields hold the same. The count is left to the
+-- recount, which knows whether it has them.
+local function restore_from_live(row)
+  local value = call('HGET', KEYS[row.k], row.device)
+  local live = value and parse(value)
+  if not live or live.id ~= row.id then return false end
+  call('HSET', KEYS[row.k + 1], row.device, value)
+  return true
+end
+
 -- The row's session is open again, with a whole ttl of listening from now on. When it was last seen is lost ("?"), its metadata
 -- is the one of its last transition.
 local function restore(row)
+  if restore_from_live(row) then return end
   local session = {id = row.id, start = row.start, ttl = row.ttl, paused = P}
   local _, tenant = place(row.k)
   call('HSET', KEYS[row.k + 1], row.device, value_of(session) .. '?')
