@@ -3,14 +3,20 @@
 $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/bench_%.o $(library)
 	$(link)
 
-# It sets up its servers as tests do.
-$(BUILD)/tests/bench/bench_reads: $(BUILD)/obj/tests/bench/bench_reads.o $(support_objects) $(library)
+# They set up their servers as tests do.
+$(BUILD)/tests/bench/bench_reads $(BUILD)/tests/bench/bench_outbox: $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o \
+  $(support_objects) $(library)
 	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) $(wrapped) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
 
 .PHONY: bench bench-check bench-reads
 bench-reads: $(programs) $(BUILD)/tests/bench/bench_reads ## how long lists and other questions take; DEVICES=100000 LIMIT_MS=20
 	@deploy/local/setup servers
 	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_reads
+.PHONY: bench-outbox
+bench-outbox: $(programs) $(BUILD)/tests/bench/bench_outbox ## a burst of transitions to a polling consumer, rates of append, poll, claim; ROWS=50000 LIMIT_MS=3000
+	@deploy/local/setup servers
+	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_outbox
+
 bench: $(programs) $(BUILD)/bench_scripts ## the service beside webdis and nginx, and beside the bare scripts; BENCH="--rounds 5"
 	@deploy/local/setup servers bench
 	@exec tests/bench/run --build $(BUILD) $(BENCH)
