@@ -309,6 +309,7 @@ async function main() {
     reader = service.token("read,events");
     browser = await chromium.launch({
       executablePath: "/usr/bin/chromium",
+      env: { ...process.env, HOME: service.folder },
       args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync"],
     });

@@ -10,6 +10,6 @@ install_playwright() {
   mkdir -p "$deps/work.browser"
   cp "$root/tests/browser/package.json" "$browser_lock" "$deps/work.browser"
   logged "npm ci (playwright-core, for the browser test)" \
-    npm --prefix "$deps/work.browser" ci --ignore-scripts --no-audit --no-fund --no-update-notifier
+    npm --prefix "$deps/work.browser" ci --cache "$deps/work.npm" --ignore-scripts --no-audit --no-fund --no-update-notifier
   mv "$deps/work.browser" "$deps/browser"
 }
