@@ -53,6 +53,8 @@ bool request_query_number(struct request *request, const char *name, int64_t lea
 /* For an answer that takes long: is its token still good for it? What is asked of a request's token when it comes in, once more.
  */
 bool request_is_allowed(struct request *request);
+/* For the same: its client has gone, or will at least send no more. Asks the kernel. */
+bool request_is_abandoned(const struct request *request);
 
 /* The answers. Each takes the request from the handler. */
 void reply_empty(struct request *request, unsigned http_status);                  /* 204 and the like; prepared once */

@@ -84,6 +84,10 @@ static void on_failed(struct event_subscriber *subscriber, enum status status, s
 static bool on_tick(struct event_subscriber *subscriber, int64_t now_us) {
   (void)now_us;
   struct poll *poll = poll_of(subscriber);
+  if (request_is_abandoned(poll->request)) { /* its connection is of use to others */
+    answer_empty(poll);
+    return false;
+  }
   if (request_is_allowed(poll->request)) return true;
   leave(poll);
   reply_error(poll->request, 401, "unauthorized", "the token has been revoked or has expired meanwhile");

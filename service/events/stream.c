@@ -8,7 +8,7 @@
 
 enum {
   WAITING_MAX_BYTES = 65536, /* over it a client gets no further events for now */
-  PAGE_ROWS = 200,
+  PAGE_ROWS = 64, /* what a client that does not read may hold: at most some 300 KB of events with the largest metadata */
   COMMENT_US = 15000000,
 };
 

@@ -82,6 +82,11 @@ static bool has_ended(const struct connection *connection, const struct tcp_info
   return info->tcpi_state == TCP_STATE_CLOSE_WAIT && ioctl(connection->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
+bool connection_has_ended(const struct connection *connection) {
+  struct tcp_info info;
+  return ask_kernel(connection, &info) && has_ended(connection, &info);
+}
+
 static void visit(struct connections *connections, struct connection *connection) {
   struct tcp_info info;
   if (!ask_kernel(connection, &info)) return;

@@ -82,6 +82,9 @@ void connections_move(struct connections *connections, struct connection *connec
 /* The request of this many bytes is whole. bytes 0: not known (chunked, TLS), the kernel is asked. */
 void connections_request_whole(struct connections *connections, struct connection *connection, uint64_t bytes);
 
+/* The peer has closed or reset it, as far as the kernel knows. */
+bool connection_has_ended(const struct connection *connection);
+
 /* The library closes it at its next run. */
 void connections_cut(struct connections *connections, struct connection *connection);
 /* No connection stays idle from now on, and nobody gets more than a second to send or to read. */

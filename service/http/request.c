@@ -104,6 +104,11 @@ bool request_query_number(struct request *public, const char *name, int64_t leas
   return false;
 }
 
+bool request_is_abandoned(const struct request *public) {
+  const struct http_request *request = (const struct http_request *)public;
+  return request->mhd == NULL || connection_has_ended(request->connection);
+}
+
 bool request_header(const struct request *public, const char *name, struct str *value) {
   const struct http_request *request = (const struct http_request *)public;
   const char *text = NULL;

@@ -199,6 +199,21 @@ static void test_a_token_revoked_while_it_waits(void **state) {
   world_check(world);
 }
 
+/* Whoever left does not keep a connection for the rest of the wait. */
+static void test_p8_a_client_that_goes_while_it_waits(void **state) {
+  struct world *world = world_begin(state);
+  static const char series[] = "presence_http_requests_total{route=\"events\",status=\"200\"}";
+  json_decref(events(world, ""));
+  double before = metric(world, series);
+  for (int i = 0; i < 3; i++) {
+    struct client *client = client_open_as(world->service->address, world->token);
+    ask_to_wait(world, client, newest_seq(world), 30000);
+    client_close(client);
+  }
+  WAIT_UNTIL(metric(world, series) >= before + 3, 10000);
+  world_check(world);
+}
+
 /* ---- What is no longer kept; servers that go */
 
 static void test_p5_a_cursor_that_is_too_old(void **state) {
@@ -270,6 +285,7 @@ int main(void) {
       cmocka_unit_test(test_a_long_poll_ends_with_its_time),
       cmocka_unit_test(test_p7_a_long_poll_hears_its_tenant_only),
       cmocka_unit_test(test_a_token_revoked_while_it_waits),
+      cmocka_unit_test(test_p8_a_client_that_goes_while_it_waits),
   };
   const struct CMUnitTest alone[] = {
       cmocka_unit_test_teardown(test_p5_a_cursor_that_is_too_old, world_teardown),
