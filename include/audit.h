@@ -1,5 +1,6 @@
 /* audit.h: device rows in PostgreSQL and facts in Redis are compared with each other and made to agree: after an adoption, after
- * PostgreSQL came back (with an older state, perhaps), on demand and slowly all the time, without stopping anything.
+ * PostgreSQL restarted or became another one (with an older state, perhaps), on demand and slowly all the time, without stopping
+ * anything.
  *
  *   walk: rows that are online, then all open sessions -> mark: where they disagree, a marker on the stream
  *   publisher: a marker at the stream's head -> all earlier transitions are in PostgreSQL -> reads the row -> repair

@@ -2,7 +2,7 @@
 # needs of servers it starts itself.
 
 comma := ,
-test_folders := unit scripts integration replay
+test_folders := unit scripts integration replay faults
 TESTS ?= $(test_folders)
 
 test_sources := $(wildcard $(patsubst %,tests/%/test_*.c,$(test_folders)))
@@ -17,6 +17,18 @@ wrapped := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc)
 $(BUILD)/obj/tests/%.o: compile_flags += -Itests
 $(test_programs): $(BUILD)/%: $(BUILD)/obj/%.o $(support_objects) $(library)
 	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) $(wrapped) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
+
+# The fault run is a program of several parts.
+fault_parts := $(filter-out tests/faults/test_%.c,$(wildcard tests/faults/*.c))
+$(patsubst %.c,$(BUILD)/%,$(wildcard tests/faults/test_*.c)): $(call object,$(fault_parts))
+
+.PHONY: faults
+SEED ?= 1
+MINUTES ?= 10
+faults: ## the fault run; SEED=n MINUTES=n; the last line counts what went wrong
+	@$(MAKE) --no-print-directory $(jobs) DEBUG=1 tests-built
+	@deploy/local/setup servers
+	@TEST_TIMEOUT_S=$$(($(MINUTES) * 60 + 300)) FAULTS_SEED=$(SEED) FAULTS_SECONDS=$$(($(MINUTES) * 60)) tests/faults/run build/debug
 
 # Loaded into Redis, which may bring a libc of its own: no sanitizer, nothing needed from outside.
 $(BUILD)/%.so: tests/support/%.c $(config)

@@ -1,5 +1,6 @@
 /* auditor.c: a walk over each partition held, at a pace that leaves the servers to others; at once where something calls for it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "audit.h"
@@ -11,6 +12,7 @@
 #define PAUSE_FACTOR 3  /* of the time a step took */
 #define PAUSE_MAX_US 50000
 #define STAMP_MAX 24
+#define IDENTITY_MAX 64
 
 struct lane {
   bool held;
@@ -26,10 +28,10 @@ struct auditor {
   struct audit_walk *walk;
   struct lane *lanes; /* by partition */
   bool walking;
-  uint32_t partition;  /* of the walk */
-  int64_t look_us;     /* monotonic: the next look */
-  int backend;         /* process of PostgreSQL that the connection talks to; 0: none yet */
-  int64_t recorded_ms; /* newest time in the outbox, as of the last look */
+  uint32_t partition;          /* of the walk */
+  int64_t look_us;             /* monotonic: the next look */
+  char identity[IDENTITY_MAX]; /* of PostgreSQL's server and database; empty: not known yet */
+  int64_t recorded_ms;         /* newest time in the outbox, as of the last look */
 };
 
 enum status auditor_new(const struct auditor_options *options, struct auditor **auditor) {
@@ -75,6 +77,10 @@ static void call_for(struct auditor *auditor, uint32_t partition, int64_t now_us
   if (auditor->walking && auditor->partition == partition) auditor->walking = false; /* from the beginning */
 }
 
+static void call_for_all(struct auditor *auditor, int64_t now_us) {
+  for (uint32_t p = 0; p < auditor->options.held->partitions; p++) call_for(auditor, p, now_us);
+}
+
 /* A partition that is newly held is walked at once: nobody knows what its last worker had done. */
 static void follow_held(struct auditor *auditor, int64_t now_us) {
   for (uint32_t p = 0; p < auditor->options.held->partitions; p++) {
@@ -85,28 +91,34 @@ static void follow_held(struct auditor *auditor, int64_t now_us) {
   }
 }
 
-/* Has PostgreSQL been away? Then it may have come back with an older state, from a backup or by a fail-over: every such return is
- * a new connection. Where the newest time in the outbox went back it surely has. */
+/* Is it another server or another database than before, or did this server restart? Then it may be an older state, from a backup
+ * or by a fail-over. Where the newest time in the outbox went back it surely is. Connections say nothing: a pooler may stand
+ * between. */
 static enum status look_at_postgres(struct auditor *auditor, int64_t now_us) {
   PGresult *result = NULL;
-  enum status status =
-      pg_client_exec(auditor->postgres, "SELECT presence.newest_recorded_ms(), pg_backend_pid()", 0, NULL, &result);
-  int64_t recorded_ms = 0, backend = 0;
-  if (status == STATUS_OK) status = str_to_int64(str_from(PQgetvalue(result, 0, 0)), &recorded_ms);
-  if (status == STATUS_OK) status = str_to_int64(str_from(PQgetvalue(result, 0, 1)), &backend);
+  enum status status = pg_client_exec(auditor->postgres,
+                                      "SELECT presence.newest_recorded_ms(), pg_postmaster_start_time()::text || ' ' || oid"
+                                      " FROM pg_database WHERE datname = current_database()",
+                                      0, NULL, &result);
+  int64_t recorded_ms = 0;
+  if (status == STATUS_OK && PQntuples(result) != 1) status = STATUS_PROTOCOL;
+  if (status == STATUS_OK && str_to_int64(str_from(PQgetvalue(result, 0, 0)), &recorded_ms) != STATUS_OK)
+    status = STATUS_PROTOCOL;
+  if (status == STATUS_OK) {
+    const char *identity = PQgetvalue(result, 0, 1);
+    bool is_older = recorded_ms < auditor->recorded_ms;
+    bool is_another = auditor->identity[0] != '\0' && strncmp(identity, auditor->identity, sizeof auditor->identity - 1) != 0;
+    if (is_older) {
+      log_warn(
+          "postgres_went_back", LOG_INT("by_ms", auditor->recorded_ms - recorded_ms),
+          LOG_STR("effect", "what it lost of open sessions is published again; ends of sessions that it lost are not known"));
+    }
+    if (is_older || is_another) call_for_all(auditor, now_us);
+    (void)snprintf(auditor->identity, sizeof auditor->identity, "%s", identity);
+    auditor->recorded_ms = recorded_ms;
+  }
   PQclear(result);
-  if (status != STATUS_OK) return status == STATUS_INVALID ? STATUS_PROTOCOL : status;
-  bool is_older = recorded_ms < auditor->recorded_ms;
-  if (is_older) {
-    log_warn("postgres_went_back", LOG_INT("by_ms", auditor->recorded_ms - recorded_ms),
-             LOG_STR("effect", "what it lost of open sessions is published again; ends of sessions that it lost are not known"));
-  }
-  if (is_older || (auditor->backend != 0 && auditor->backend != (int)backend)) {
-    for (uint32_t p = 0; p < auditor->options.held->partitions; p++) call_for(auditor, p, now_us);
-  }
-  auditor->backend = (int)backend;
-  auditor->recorded_ms = recorded_ms;
-  return STATUS_OK;
+  return status;
 }
 
 /* Has the partition's server been adopted anew, by whichever worker? */

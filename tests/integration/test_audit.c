@@ -147,7 +147,7 @@ static void test_postgres_from_a_backup(void **state) {
   history_wait(&world->database, world->tenant, "ended", "online offline(timeout)");
   history_wait(&world->database, world->tenant, "older", "online offline(disconnect) online");
   restore_postgres(world);
-  WAIT_UNTIL(found(world, "row_behind") == 51, 15000);
+  WAIT_UNTIL(found(world, "row_behind") >= 51, 15000); /* two markers may name the same session */
   assert_true(presenced_logged(world->service, "postgres_went_back"));
   history_wait(&world->database, world->tenant, "older", "online offline(state_lost) online");
   history_wait(&world->database, world->tenant, "ended", "online offline(timeout)"); /* restored, and silent for a whole ttl */

@@ -11,7 +11,8 @@
 --   4 the row does not know the session: its online transition goes on the stream again
 --
 -- Nothing is done unless the marker still stands (else somebody else has met it, and the row that was read may be old), the facts
--- are as the marker found them and no close waits for PostgreSQL.
+-- are as the marker found them and no close waits for PostgreSQL. A session that two markers name is told again twice at most, and
+-- PostgreSQL refuses the repeat; within a call it is told once.
 local function stands(row, tenant, session)
   local marker, found = ARGV[row.at + 8], ARGV[row.at + 9]
   return not row.stale and (session and session.id or '') == found and #call('XRANGE', KEYS[3], marker, marker) == 1 and
@@ -40,7 +41,7 @@ local function end_silently(row, session, tenant)
   if heard then open(row.k, row.device, session.ttl, meta) end
 end
 
-local letters = {}
+local letters, told = {}, {}
 for n, row in ipairs(read_rows(10)) do
   local _, tenant = place(row.k)
   local session = facts_of(row.k, row.device)
@@ -51,7 +52,10 @@ for n, row in ipairs(read_rows(10)) do
     take_over(row, session)
   elseif kind == 3 then
     end_silently(row, session, tenant)
+  elseif kind == 4 and told[tenant .. '/' .. row.device] then
+    kind = 0
   elseif kind == 4 then
+    told[tenant .. '/' .. row.device] = true
     local meta = call('HGET', KEYS[row.k + 3], row.device) or ''
     add('online', tenant, row.device, session, text(session.start), '', '', meta)
   end
