@@ -1,8 +1,9 @@
-/* presencectl recalibrate and audit: Redis compared with itself, tenant by tenant, at a pace that leaves it to others most of the
- * time. */
+/* presencectl recalibrate and audit: Redis compared with itself (and, by audit, with the device rows), tenant by tenant, at a
+ * pace that leaves it to others most of the time. */
 #include <stdio.h>
 #include <time.h>
 
+#include "audit_rows.h"
 #include "counts.h"
 #include "counts/tenant_list.h"
 #include "redis_side.h"
@@ -59,7 +60,8 @@ static enum cli_exit compare_all(struct walk *walk, add_rows *add, struct table 
   return code;
 }
 
-static enum cli_exit run(struct cli *cli, enum drift_action action, add_rows *add, struct table *table, enum table_shape shape) {
+static enum cli_exit run(struct cli *cli, enum drift_action action, add_rows *add, bool with_rows, struct table *table,
+                         enum table_shape shape) {
   struct walk walk = {.cli = cli, .action = action, .only = cli->words[0]};
   enum cli_exit code = redis_side_open(cli, &walk.side);
   if (code == CLI_OK && redis_call_new(&walk.call) != STATUS_OK) code = cli_fail("out of memory");
@@ -68,6 +70,7 @@ static enum cli_exit run(struct cli *cli, enum drift_action action, add_rows *ad
     if (status != STATUS_OK) code = cli_fail("PostgreSQL: %s", pg_client_error(cli->pg));
   }
   if (code == CLI_OK) code = compare_all(&walk, add, table);
+  if (code == CLI_OK && with_rows) code = audit_rows_run(cli, &walk.side, action == DRIFT_REPAIR, table);
   if (code == CLI_OK)
     code = cli_print_table(cli, table, shape);
   else
@@ -97,7 +100,7 @@ enum cli_exit recalibrate_run(struct cli *cli) {
   table_column(&table, "after", CELL_NUMBER);
   table_column(&table, "drift", CELL_NUMBER);
   for (enum finding f = FINDING_COUNT + 1; f < FINDING_KIND_COUNT; f++) table_column(&table, finding_kind(f), CELL_NUMBER);
-  return run(cli, DRIFT_REPAIR, add_count, &table, all ? TABLE_LIST : TABLE_OBJECT);
+  return run(cli, DRIFT_REPAIR, add_count, false, &table, all ? TABLE_LIST : TABLE_OBJECT);
 }
 
 static void add_findings(struct table *table, const struct walk *walk, const struct recalibration *work) {
@@ -118,5 +121,5 @@ enum cli_exit audit_run(struct cli *cli) {
   table_column(&table, "found", CELL_NUMBER);
   table_column(&table, "repaired", CELL_BOOL);
   table_column(&table, "meaning", CELL_TEXT);
-  return run(cli, cli->flags[CLI_FLAG_REPORT].given ? DRIFT_REPORT : DRIFT_REPAIR, add_findings, &table, TABLE_LIST);
+  return run(cli, cli->flags[CLI_FLAG_REPORT].given ? DRIFT_REPORT : DRIFT_REPAIR, add_findings, true, &table, TABLE_LIST);
 }

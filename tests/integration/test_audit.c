@@ -157,6 +157,30 @@ static void test_postgres_from_a_backup(void **state) {
   world_end(world);
 }
 
+/* On demand: reported, repaired by the workers, gone. */
+static void test_on_demand(void **state) {
+  struct world *world = start(state);
+  beat(world, "d", 60000);
+  history_wait(&world->database, world->tenant, "d", "online");
+  WAIT_UNTIL(strstr(world_control(world, "audit", "--report", "--json", NULL), "not_in_redis") == NULL, 5000);
+  redis_text(
+      &world->redis, "EVAL %s 0",
+      "for _, r in ipairs({'session','live','due'}) do for _, k in ipairs(redis.call('KEYS', 'prod:presence:'..r..':v1:*')) do"
+      " redis.call('DEL', k) end end");
+  const char *report = world_control(world, "audit", "--report", "--json", NULL);
+  if (strstr(report, "\"not_in_redis\"") == NULL) fail_msg("%s", report);
+  assert_int_equal(keyspace_open_sessions(&world->redis), 0);
+  report = world_control(world, "audit", "--json", NULL);
+  assert_non_null(strstr(report, "\"not_in_redis\""));
+  WAIT_UNTIL(keyspace_open_sessions(&world->redis) == 1, 5000);
+  WAIT_UNTIL(found(world, "not_in_redis") == 1, 5000);
+  assert_null(strstr(world_control(world, "audit", "--json", NULL), "not_in_redis"));
+  assert_true(strstr(world_control(world, "recalibrate", world->tenant, "--json", NULL), "\"after\":1") != NULL);
+  beat(world, "d", 60000);
+  expect_history(world, "d", "online");
+  world_end(world);
+}
+
 /* Nothing is lost: all through the traffic there is nothing to repair, however often it is looked. */
 static void test_nothing_is_found_where_nothing_was_lost(void **state) {
   static const char *const often[] = {"PRESENCE_OUTAGE_MS=5000", "PRESENCE_AUDIT_MS=100", NULL};
@@ -178,6 +202,7 @@ int main(void) {
       cmocka_unit_test_teardown(test_an_older_session_in_redis_takes_the_later_over, world_teardown),
       cmocka_unit_test_teardown(test_a_session_that_is_over_ends_in_redis_silently, world_teardown),
       cmocka_unit_test_teardown(test_postgres_from_a_backup, world_teardown),
+      cmocka_unit_test_teardown(test_on_demand, world_teardown),
       cmocka_unit_test_teardown(test_nothing_is_found_where_nothing_was_lost, world_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
