@@ -33,12 +33,13 @@ static enum cli_exit retry_one(struct cli *cli, const char *id, struct table *ta
 }
 
 enum cli_exit rejected_retry(struct cli *cli) {
-  bool all = strcmp(cli->words[0], "all") == 0, failed = false;
+  const char *word = cli->words[0] == NULL ? "all" : cli->words[0];
+  bool all = strcmp(word, "all") == 0, failed = false;
   int64_t id;
-  if (!all && str_to_int64(str_from(cli->words[0]), &id) != STATUS_OK) {
-    return cli_fail_usage("%s is no id of a rejected transition; allowed: a number, or all", cli->words[0]);
+  if (!all && str_to_int64(str_from(word), &id) != STATUS_OK) {
+    return cli_fail_usage("%s is no id of a rejected transition; allowed: a number, or all", word);
   }
-  const char *parameters[] = {all ? NULL : cli->words[0]};
+  const char *parameters[] = {all ? NULL : word};
   PGresult *result;
   enum cli_exit code =
       cli_query(cli,
@@ -49,7 +50,7 @@ enum cli_exit rejected_retry(struct cli *cli) {
   table_column(&table, "id", CELL_NUMBER);
   table_column(&table, "outcome", CELL_TEXT);
   table_column(&table, "error", CELL_TEXT);
-  if (code == CLI_OK && !all && PQntuples(result) == 0) code = cli_fail("no rejected transition has the id %s", cli->words[0]);
+  if (code == CLI_OK && !all && PQntuples(result) == 0) code = cli_fail("no rejected transition has the id %s", word);
   for (int row = 0; row < PQntuples(result) && code == CLI_OK; row++) {
     code = retry_one(cli, PQgetvalue(result, row, 0), &table, &failed);
   }

@@ -150,7 +150,12 @@ void reply_empty(struct request *public, unsigned http_status) {
 
 void reply_text(struct request *public, unsigned http_status, const char *content_type, struct buf *body) {
   struct http_request *request = request_private(public);
-  deliver(request, http_status, make(&request->server->replies, content_type, body), false);
+  struct MHD_Response *response = make(&request->server->replies, content_type, body);
+  if (response != NULL && http_status == MHD_HTTP_SERVICE_UNAVAILABLE && !add_retry_after(response, RETRY_AFTER_S)) {
+    MHD_destroy_response(response);
+    response = NULL;
+  }
+  deliver(request, http_status, response, false);
 }
 
 bool reply_stream(struct request *public, const char *content_type, struct stream *stream) {

@@ -54,6 +54,14 @@ bool route_is_operational(enum route_id route) {
   return route == ROUTE_HEALTHZ || route == ROUTE_READYZ || route == ROUTE_METRICS;
 }
 
+/* A fixed word of a pattern; percent-decoded like every segment. */
+static bool is_word(struct str segment, struct str word) {
+  char decoded[ROUTE_LABEL_MAX];
+  size_t len;
+  if (memchr(segment.data, '%', segment.len) == NULL) return str_equal(segment, word);
+  return path_decode(segment, decoded, sizeof decoded, &len) == STATUS_OK && str_equal((struct str){decoded, len}, word);
+}
+
 /* Walks pattern and path side by side: no table to prepare, and a pattern is a few words long. */
 static bool match_pattern(struct str pattern, const struct path *path, struct route_match *match) {
   size_t at = 1; /* behind the leading '/' */
@@ -71,7 +79,7 @@ static bool match_pattern(struct str pattern, const struct path *path, struct ro
       match->has_device = true;
     } else if (str_equal(expected, STR_LIT("{asset}"))) {
       match->asset = path->segments[i];
-    } else if (!str_equal(expected, path->segments[i])) {
+    } else if (!is_word(path->segments[i], expected)) {
       return false;
     }
   }

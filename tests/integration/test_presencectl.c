@@ -271,7 +271,7 @@ static void rejected_are_listed_and_tried_again(void **state) {
   const json_t *entry = json_array_get(list, 0);
   assert_string_equal(text_of(entry, "sqlstate"), "23514");
   assert_string_equal(text_of(json_object_get(entry, "fields"), "device"), "refused");
-  struct outcome refused = world_presencectl(shared, "rejected", "retry", "all", "--json", NULL);
+  struct outcome refused = world_presencectl(shared, "rejected", "retry", "--json", NULL);
   assert_int_equal(refused.code, 1);
   json_t *outcomes = parse(refused.out);
   assert_string_equal(text_of(json_array_get(outcomes, 0), "outcome"), "refused");

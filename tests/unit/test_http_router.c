@@ -39,11 +39,17 @@ static void tells_a_wrong_path_from_a_wrong_method(void **state) {
                                         "/v1/tenants",
                                         "/v1/tenants/t/",
                                         "/v2/tenants/t/heartbeats",
-                                        "/%68ealthz",
+                                        "/healthz%2F",
+                                        "/%6ealthz%",
                                         "/v1/tenants/t/devices/d/heartbeat/x"};
   struct route_match match;
   for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++)
     assert_int_equal(router_match(METHOD_GET, str_from(nowhere[i]), false, &match), ROUTE_NO_PATH);
+  /* Fixed words are segments too: decoded once, after the path was split. */
+  assert_int_equal(router_match(METHOD_GET, str_from("/%68ealthz"), false, &match), ROUTE_FOUND);
+  assert_int_equal(match.route, ROUTE_HEALTHZ);
+  assert_int_equal(router_match(METHOD_GET, str_from("/v1/tenants/t/%64evices/d"), false, &match), ROUTE_FOUND);
+  assert_int_equal(match.route, ROUTE_DEVICE);
   assert_int_equal(router_match(METHOD_GET, str_from("/v1/tenants/t/heartbeats"), false, &match), ROUTE_NO_METHOD);
   assert_int_equal(match.methods, METHOD_POST);
   assert_int_equal(match.route, ROUTE_COUNT);
