@@ -1,13 +1,12 @@
 /* Competing workers: claim, ack, nack, dead letters. */
 #include "support/test.h"
 
+#include "support/forked.h"
 #include "support/outbox_fixture.h"
 #include "support/unit.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void run(struct database *database, const char *statement) { PQclear(sql_query(database, statement, NULL)); }
@@ -243,7 +242,7 @@ static void roles_may_use_groups(void **state) {
 enum { WORKERS = 4, DEVICES = 20, ROWS = 400 };
 
 /* Never returns: claims, handles and acknowledges in one transaction until it is killed. */
-static _Noreturn void work(const char *url) {
+static void work(const char *url) {
   PGconn *connection = PQconnectdb(url);
   for (;;) {
     PGresult *rows = PQexec(connection, "SELECT array_agg(seq ORDER BY seq), count(*) FROM presence.claim('g', 7, '300 ms')");
@@ -265,30 +264,16 @@ static _Noreturn void work(const char *url) {
   }
 }
 
-static pid_t start_worker(const char *url) {
-  pid_t pid = fork();
-  assert_true(pid >= 0);
-  if (pid == 0) work(url);
-  return pid;
-}
-
-static void kill_worker(pid_t pid) {
-  int status;
-  kill(pid, SIGKILL);
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  if (!WIFSIGNALED(status)) fail_msg("a worker met an error");
-}
-
 static void killed_workers_lose_and_double_nothing(void **state) {
   struct outbox_fixture *fixture = *state;
   struct database *database = &fixture->database;
   pid_t workers[WORKERS];
   run(database, "CREATE TABLE handled (n bigint GENERATED ALWAYS AS IDENTITY, seq bigint)");
   run(database, "SELECT presence.create_group('g', 'oldest'), presence.set_group('g', 1000, '0', '0')");
-  for (int i = 0; i < WORKERS; i++) workers[i] = start_worker(database->url);
+  for (int i = 0; i < WORKERS; i++) workers[i] = forked_start(work, database->url);
   for (int part = 0; part < 20; part++) { /* rows come while workers die */
-    kill_worker(workers[part % WORKERS]);
-    workers[part % WORKERS] = start_worker(database->url);
+    forked_kill(workers[part % WORKERS]);
+    workers[part % WORKERS] = forked_start(work, database->url);
     struct transition entries[ROWS / 20];
     for (int i = 0; i < ROWS / 20; i++) {
       const char *device = text_format("d%d", i % DEVICES);
@@ -298,7 +283,7 @@ static void killed_workers_lose_and_double_nothing(void **state) {
     WAIT_UNTIL(sql_integer(database, "SELECT count(*) FROM handled", NULL) > part * 10, 20000);
   }
   WAIT_UNTIL(sql_integer(database, "SELECT count(DISTINCT seq) FROM handled", NULL) == ROWS, 30000);
-  for (int i = 0; i < WORKERS; i++) kill_worker(workers[i]);
+  for (int i = 0; i < WORKERS; i++) forked_kill(workers[i]);
   assert_int_equal(sql_integer(database, "SELECT count(*) FROM handled", NULL), ROWS);
   assert_int_equal(sql_integer(database, "SELECT count(*) FROM presence.dead_letter", NULL), 0);
   assert_int_equal(sql_integer(database,
