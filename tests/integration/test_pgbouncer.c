@@ -99,7 +99,7 @@ static void test_consumers_work_through_it(void **state) {
     struct database *reader = turn % 2 == 0 ? &first : &second;
     PQclear(sql_query(reader, "BEGIN", NULL));
     PGresult *rows = sql_query(reader, "SELECT seq FROM presence.poll('c', 3)", NULL);
-    for (int i = 0; i < PQntuples(rows); i++) assert_int_equal(atoll(PQgetvalue(rows, i, 0)), ++read);
+    for (int i = 0; i < PQntuples(rows); i++) assert_int_equal(strtoll(PQgetvalue(rows, i, 0), NULL, 10), ++read);
     PQclear(rows);
     PQclear(sql_query(reader, "SELECT presence.commit('c', $1)", text_format("%lld", (long long)read), NULL));
     PQclear(sql_query(reader, "COMMIT", NULL));
