@@ -94,6 +94,7 @@ static void the_simplest_reader_beside_all_of_them(void **state) {
   run(&open, "BEGIN");
   run(&open, "INSERT INTO elsewhere VALUES (1)"); /* the oldest transaction that has written, of the whole server */
   pid_t ghosts[] = {forked_start(roll_back, database->url), forked_start(roll_back, database->url)};
+  WAIT_UNTIL(sql_integer(database, "SELECT last_value FROM presence.outbox_seq", NULL) > 4, 20000); /* both are at it */
   int64_t cursor = 0, rows = 0;
   for (int part = 0; part < PARTS || rows < PARTS * DEVICES; part++) {
     if (part < PARTS) append_part(fixture, part, DEVICES);
