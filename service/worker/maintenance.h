@@ -1,5 +1,5 @@
-/* maintenance.h: what is done now and then: the outbox's days made and dropped, open sessions counted for the metric, readers that
- * fall behind noticed. A thread of its own, so that a slow statement delays nobody. */
+/* maintenance.h: what is done now and then: the outbox's days made and dropped, open sessions counted for the metric, readers
+ * that fall behind noticed. A thread of its own, so that a slow statement delays nobody. */
 #ifndef PRESENCE_WORKER_MAINTENANCE_H
 #define PRESENCE_WORKER_MAINTENANCE_H
 
