@@ -12,7 +12,7 @@ static int dial(const char *address, int timeout_ms) {
   const char *colon = strrchr(address, ':');
   if (colon == NULL) return -1;
   struct sockaddr_in to = {
-      .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)atoi(colon + 1))};
+      .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10))};
   struct timeval limit = {.tv_sec = timeout_ms / 1000, .tv_usec = (timeout_ms % 1000) * 1000};
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -49,7 +49,7 @@ int post(const char *address, const char *token, const char *path, const char *b
     if (some < 0) goto out; /* cut, or too slow: what came may be a part */
   }
   all[got] = '\0';
-  if (sscanf(all, "HTTP/1.1 %d", &status) != 1) status = 0;
+  if (strncmp(all, "HTTP/1.1 ", 9) == 0) status = (int)strtol(all + 9, NULL, 10);
   const char *rest = strstr(all, "\r\n\r\n");
   snprintf(answer, room, "%s", rest != NULL ? rest + 4 : "");
 out:

@@ -15,7 +15,9 @@ static struct world *start(void **state) {
 }
 
 static void shell(const char *command) {
-  if (system(command) != 0) fail_msg("failed: %s", command);
+  const char *const words[] = {"/bin/sh", "-c", command, NULL};
+  struct child child = child_start(&(struct child_options){.argv = words});
+  if (child_wait(&child, 10000) != 0) fail_msg("failed: %s", command);
 }
 
 /* ---- Redis, rolled back */
@@ -157,25 +159,31 @@ static void test_postgres_from_a_backup(void **state) {
   world_end(world);
 }
 
-/* On demand: reported, repaired by the workers, gone. */
-static void test_on_demand(void **state) {
-  struct world *world = start(state);
-  beat(world, "d", 60000);
-  history_wait(&world->database, world->tenant, "d", "online");
-  WAIT_UNTIL(strstr(world_control(world, "audit", "--report", "--json", NULL), "not_in_redis") == NULL, 5000);
+static void lose_the_session(struct world *world) {
   redis_text(
       &world->redis, "EVAL %s 0",
       "for _, r in ipairs({'session','live','due'}) do for _, k in ipairs(redis.call('KEYS', 'prod:presence:'..r..':v1:*')) do"
       " redis.call('DEL', k) end end");
-  const char *report = world_control(world, "audit", "--report", "--json", NULL);
-  if (strstr(report, "\"not_in_redis\"") == NULL) fail_msg("%s", report);
-  assert_int_equal(keyspace_open_sessions(&world->redis), 0);
-  report = world_control(world, "audit", "--json", NULL);
-  assert_non_null(strstr(report, "\"not_in_redis\""));
-  WAIT_UNTIL(keyspace_open_sessions(&world->redis) == 1, 5000);
-  WAIT_UNTIL(found(world, "not_in_redis") == 1, 5000);
-  assert_null(strstr(world_control(world, "audit", "--json", NULL), "not_in_redis"));
-  assert_true(strstr(world_control(world, "recalibrate", world->tenant, "--json", NULL), "\"after\":1") != NULL);
+}
+
+static bool audit_names_it(const char *report) { return strstr(report, "\"not_in_redis\"") != NULL; }
+
+/* On demand: reported, repaired by the workers, gone. The walk at the worker's start may come first, once for a partition. */
+static void test_on_demand(void **state) {
+  struct world *world = start(state);
+  bool named = false;
+  beat(world, "d", 60000);
+  history_wait(&world->database, world->tenant, "d", "online");
+  for (int attempt = 0; attempt < 3 && !named; attempt++) {
+    lose_the_session(world);
+    named = audit_names_it(world_control(world, "audit", "--report", "--json", NULL)) &&
+            audit_names_it(world_control(world, "audit", "--json", NULL));
+    WAIT_UNTIL(keyspace_open_sessions(&world->redis) == 1, 5000);
+  }
+  assert_true(named);
+  assert_true(found(world, "not_in_redis") >= 1);
+  assert_false(audit_names_it(world_control(world, "audit", "--json", NULL)));
+  assert_non_null(strstr(world_control(world, "recalibrate", world->tenant, "--json", NULL), "\"after\":1"));
   beat(world, "d", 60000);
   expect_history(world, "d", "online");
   world_end(world);

@@ -70,7 +70,8 @@ static void test_the_dead_time_out(void **state) {
   beat(world, "alive", 60000);
   history_wait(&world->database, world->tenant, "dead", "online offline(timeout)");
   assert_string_equal(history_payload(&world->database, world->tenant, "dead", 1, "last_seen_ms"), "");
-  assert_true(atoll(history_payload(&world->database, world->tenant, "dead", 1, "detected_at_ms")) >= began_ms + 1000);
+  assert_true(strtoll(history_payload(&world->database, world->tenant, "dead", 1, "detected_at_ms"), NULL, 10) >=
+              began_ms + 1000);
   expect_history(world, "alive", "online");
   world_end(world);
 }
