@@ -41,14 +41,16 @@ static void roll_redis_back(struct world *world, const char *copy) {
 
 /* ---- PostgreSQL, restored from a backup: a copy of the database, as a dump is */
 
+static void sql_do(struct world *world, const char *statement) { PQclear(sql_query(&world->database, statement, NULL)); }
+
 static void save_postgres(struct world *world) {
   world_drain(world);
-  sql_query(&world->database, "CREATE SCHEMA backup", NULL);
-  sql_query(&world->database, "CREATE TABLE backup.device AS SELECT * FROM presence.device", NULL);
-  sql_query(&world->database, "CREATE TABLE backup.outbox AS SELECT * FROM presence.outbox", NULL);
-  sql_query(&world->database, "CREATE TABLE backup.partition_state AS SELECT * FROM presence.partition_state", NULL);
-  sql_query(&world->database, "CREATE TABLE backup.tenant_stats AS SELECT * FROM presence.tenant_stats", NULL);
-  sql_query(&world->database, "CREATE TABLE backup.outbox_clock AS SELECT * FROM presence.outbox_clock", NULL);
+  sql_do(world, "CREATE SCHEMA backup");
+  sql_do(world, "CREATE TABLE backup.device AS SELECT * FROM presence.device");
+  sql_do(world, "CREATE TABLE backup.outbox AS SELECT * FROM presence.outbox");
+  sql_do(world, "CREATE TABLE backup.partition_state AS SELECT * FROM presence.partition_state");
+  sql_do(world, "CREATE TABLE backup.tenant_stats AS SELECT * FROM presence.tenant_stats");
+  sql_do(world, "CREATE TABLE backup.outbox_clock AS SELECT * FROM presence.outbox_clock");
 }
 
 static void restore_postgres(struct world *world) {
@@ -56,21 +58,18 @@ static void restore_postgres(struct world *world) {
       "tenant, device, state, session_ms, session_seq, online_since, last_seen, offline_at, reason, ttl_ms,"
       " meta, first_seen, partition, offline_id";
   world_drain(world);
-  sql_query(&world->database, "BEGIN", NULL);
-  sql_query(&world->database, "SELECT pg_advisory_xact_lock(7021947, 1)", NULL);
-  sql_query(&world->database, "DELETE FROM presence.device", NULL);
-  sql_query(&world->database, text_format("INSERT INTO presence.device (%s) SELECT %s FROM backup.device", columns, columns),
-            NULL);
+  sql_do(world, "BEGIN");
+  sql_do(world, "SELECT pg_advisory_xact_lock(7021947, 1)");
+  sql_do(world, "DELETE FROM presence.device");
+  sql_do(world, text_format("INSERT INTO presence.device (%s) SELECT %s FROM backup.device", columns, columns));
   static const char *const tables[] = {"outbox", "partition_state", "tenant_stats", "outbox_clock"};
   for (size_t i = 0; i < LENGTH(tables); i++) {
-    sql_query(&world->database, text_format("DELETE FROM presence.%s", tables[i]), NULL);
-    sql_query(&world->database, text_format("INSERT INTO presence.%s SELECT * FROM backup.%s", tables[i], tables[i]), NULL);
+    sql_do(world, text_format("DELETE FROM presence.%s", tables[i]));
+    sql_do(world, text_format("INSERT INTO presence.%s SELECT * FROM backup.%s", tables[i], tables[i]));
   }
-  sql_query(&world->database, "COMMIT", NULL);
-  sql_query(
-      &world->database,
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
-      NULL);
+  sql_do(world, "COMMIT");
+  sql_do(world,
+         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
 }
 
 static double found(struct world *world, const char *kind) {
