@@ -21,6 +21,8 @@ void pg_client_free(struct pg_client *client);
  * server is refused: target_session_attrs=read-write). STATUS_UNAVAILABLE while it can't; back-off (50 ms doubling to 2 s with
  * jitter) makes repeated calls cheap: it returns at once until the next try is due. */
 enum status pg_client_connection(struct pg_client *client, PGconn **connection) MUST_CHECK;
+/* Another connection has just reached the server: the next call may connect at once. */
+void pg_client_end_backoff(struct pg_client *client);
 
 /* Any statement, in one piece and in autocommit: text parameters (NULL = null). A broken connection is dropped, so that the next
  * call connects anew: STATUS_CLOSED = the effect is unknown. STATUS_REFUSED = PostgreSQL answered with an error: *result then

@@ -306,6 +306,8 @@ enum status pg_client_connection(struct pg_client *client, PGconn **connection) 
   return STATUS_OK;
 }
 
+void pg_client_end_backoff(struct pg_client *client) { client->next_try_us = INT64_MIN; }
+
 uint64_t pg_client_connects(const struct pg_client *client) { return client->connects; }
 
 void pg_client_wait(struct pg_client *client, int wake_fd, int64_t timeout_ms) {

@@ -49,6 +49,8 @@ static struct pg_job *take_job(struct pg_pool *pool) {
 static void *run_thread(void *argument) {
   struct pool_thread *thread = argument;
   for (struct pg_job *job; (job = take_job(thread->pool)) != NULL;) {
+    /* Where a neighbour was just served, a wait after an outage is over: else whom a question meets would decide its answer. */
+    if (pg_pool_is_up(thread->pool)) pg_client_end_backoff(thread->client);
     job->work(job, thread->client);
     atomic_store_explicit(&thread->pool->up, pg_client_is_up(thread->client), memory_order_relaxed);
     post_done(job);

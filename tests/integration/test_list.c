@@ -245,8 +245,11 @@ static void test_p5_servers_away(void **state) {
   expect_error(world->client, 503, "postgres_unavailable", "POST", query, "{\"devices\":[\"on\",\"off\"]}");
   expect_error(world->client, 503, "postgres_unavailable", "GET", device_path(world, "off", ""), NULL);
   expect_error(world->client, 503, "postgres_unavailable", "GET", tenant_path(world, "/devices"), NULL);
+  size_t refused = proxy_cuts(world->postgres_proxy);
+  WAIT_UNTIL(status_of(world, "/devices") == 503 && proxy_cuts(world->postgres_proxy) > refused + 20, 20000);
   proxy_refuse(world->postgres_proxy, false);
   WAIT_UNTIL(status_of(world, "/devices") == 200, 10000);
+  for (int i = 0; i < 20; i++) assert_int_equal(status_of(world, "/devices"), 200); /* back for one thread is back for all */
   proxy_refuse(world->redis_proxy, true);
   expect_error(world->client, 503, "redis_unavailable", "POST", query, "{\"devices\":[\"on\"]}");
   expect_error(world->client, 503, "redis_unavailable", "GET", tenant_path(world, "/devices?state=offline"), NULL);

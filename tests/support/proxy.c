@@ -77,6 +77,7 @@ static void start_pair(struct proxy *proxy, int client) {
   if (pair == NULL || proxy->refusing || server < 0 || connect(server, (struct sockaddr *)&address, sizeof address) != 0) {
     close(client);
     if (server >= 0) close(server);
+    proxy->cuts++;
     return;
   }
   fcntl(client, F_SETFL, O_NONBLOCK);
