@@ -21,6 +21,7 @@ struct lane {
   struct buf request;
   uint32_t *devices; /* whose heartbeats are under way; room for a batch */
   size_t count;
+  int64_t since_us; /* what its latency counts from */
   struct lane *next_idle;
 };
 
@@ -32,7 +33,8 @@ struct sim_fleet {
   struct sim_stats stats;
   struct lane *lanes;
   size_t lane_count, batch; /* batch: heartbeats a request */
-  struct lane *idle;        /* connected, nothing under way */
+  struct lane *idle;        /* connected, nothing under way; the one idle the longest first, so that all are used evenly */
+  struct lane **idle_end;
   struct loop_timer turn, progress;
   int64_t started_us;
   uint64_t reported_requests, reported_ok; /* at the last progress line */
@@ -53,6 +55,10 @@ static bool worth_sending(const struct sim_fleet *fleet, int64_t now_us) {
 static bool send_next(struct sim_fleet *fleet, struct lane *lane, int64_t now_us) {
   lane->count = 0;
   if (!worth_sending(fleet, now_us)) return false;
+  /* A heartbeat with a turn is late from its turn on, also while it waits for a lane or for us. One in a batch waits for others.
+   */
+  bool has_turn = fleet->batch <= 1 && fleet->options->interval_ms > 0;
+  lane->since_us = has_turn ? sim_schedule_due_us(&fleet->schedule) : now_us;
   while (lane->count < fleet->batch && sim_schedule_take(&fleet->schedule, now_us, &lane->devices[lane->count])) lane->count++;
   if (lane->count == 0) return false;
   enum status status = STATUS_OK;
@@ -72,16 +78,24 @@ static bool send_next(struct sim_fleet *fleet, struct lane *lane, int64_t now_us
 }
 
 static void push_idle(struct lane *lane) {
-  lane->next_idle = lane->fleet->idle;
-  lane->fleet->idle = lane;
+  lane->next_idle = NULL;
+  *lane->fleet->idle_end = lane;
+  lane->fleet->idle_end = &lane->next_idle;
 }
 
 static void forget_idle(struct lane *lane) {
   for (struct lane **at = &lane->fleet->idle; *at != NULL; at = &(*at)->next_idle)
     if (*at == lane) {
       *at = lane->next_idle;
+      if (*at == NULL) lane->fleet->idle_end = at;
       return;
     }
+}
+
+/* The loop sleeps in whole milliseconds. */
+static void wait_for_turn(struct sim_fleet *fleet, int64_t wait_us) {
+  int64_t sleep_us = wait_us > 1000 ? wait_us : 1000;
+  loop_timer_set(fleet->loop, &fleet->turn, fleet->options->precise ? sleep_us - 1000 : sleep_us);
 }
 
 /* Hands what is due to the lanes that are idle, and comes back when the next turn is. */
@@ -91,18 +105,17 @@ static void on_turn(struct loop_timer *timer) {
   while (fleet->idle != NULL) {
     struct lane *lane = fleet->idle;
     if (!send_next(fleet, lane, now_us)) break;
-    fleet->idle = lane->next_idle;
+    forget_idle(lane);
   }
   if (fleet->idle == NULL) return; /* the next lane to be answered goes on by itself */
-  int64_t wait_us = sim_schedule_due_us(&fleet->schedule) - now_us;
-  loop_timer_set(fleet->loop, &fleet->turn, wait_us > 1000 ? wait_us : 1000);
+  wait_for_turn(fleet, sim_schedule_due_us(&fleet->schedule) - now_us);
 }
 
 static void next_or_idle(struct lane *lane, int64_t now_us) {
   struct sim_fleet *fleet = lane->fleet;
   if (send_next(fleet, lane, now_us)) return;
   push_idle(lane);
-  if (!fleet->turn.armed) loop_timer_set(fleet->loop, &fleet->turn, 1000);
+  if (!fleet->turn.armed) wait_for_turn(fleet, 0);
 }
 
 /* Answers */
@@ -131,7 +144,7 @@ static void on_answered(struct sim_connection *connection, const struct sim_answ
   struct lane *lane = connection->context;
   struct sim_fleet *fleet = lane->fleet;
   int64_t now_us = read_clock(fleet);
-  sim_stats_answer(&fleet->stats, answer->status, now_us - connection->sent_us);
+  sim_stats_answer(&fleet->stats, answer->status, now_us - lane->since_us);
   bool ok = answer->status >= 200 && answer->status < 300;
   if (ok && fleet->options->batch > 0) {
     count_batch(lane, answer->body);
@@ -210,6 +223,7 @@ enum status sim_fleet_new(struct loop *loop, const struct sim_options *options, 
   fleet->loop = loop;
   fleet->options = options;
   fleet->batch = options->batch > 0 ? (size_t)options->batch : 1;
+  fleet->idle_end = &fleet->idle;
   fleet->turn = (struct loop_timer){.fire = on_turn, .context = fleet};
   fleet->progress = (struct loop_timer){.fire = on_progress, .context = fleet};
   fleet->started_us = read_clock(fleet);

@@ -1,5 +1,6 @@
 #include "sim_http.h"
 
+#include <ctype.h>
 #include <strings.h>
 
 /* URL */
@@ -120,6 +121,51 @@ static bool read_head(struct str bytes, struct head *head) {
   return head->status != 0;
 }
 
+/* The size at the start of a chunk's line; false: there is none, or it is too large. */
+static bool chunk_size(struct str line, size_t *size) {
+  size_t digits = 0;
+  *size = 0;
+  for (; digits < line.len && isxdigit((unsigned char)line.data[digits]) && *size <= SIM_BODY_MAX; digits++) {
+    char digit = line.data[digits];
+    *size = *size * 16 + (size_t)(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+  }
+  return digits > 0 && *size <= SIM_BODY_MAX;
+}
+
+/* How many bytes a chunked body takes with its trailers (RFC 9112, section 7.1), in *len. */
+static enum sim_parse chunked_len(struct str bytes, size_t *len) {
+  bool last = false; /* the last chunk was there: trailers follow, and an empty line */
+  for (size_t at = 0; at <= SIM_BODY_MAX;) {
+    const char *line = bytes.data + at, *end = memmem(line, bytes.len - at, "\r\n", 2);
+    if (end == NULL) return bytes.len - at > SIM_HEAD_MAX ? SIM_PARSE_BAD : SIM_PARSE_MORE;
+    size_t size = 0;
+    if (!last && !chunk_size((struct str){line, (size_t)(end - line)}, &size)) return SIM_PARSE_BAD;
+    at = (size_t)(end - bytes.data) + 2;
+    if (last && end == line) {
+      *len = at;
+      return SIM_PARSE_DONE;
+    }
+    if (last || size == 0) {
+      last = true;
+      continue;
+    }
+    if (bytes.len - at < size + 2) return SIM_PARSE_MORE;
+    if (memcmp(bytes.data + at + size, "\r\n", 2) != 0) return SIM_PARSE_BAD;
+    at += size + 2;
+  }
+  return SIM_PARSE_BAD;
+}
+
+/* Of the body behind a head: bytes begin with it. */
+static enum sim_parse body_len(struct str bytes, const struct head *head, size_t *len) {
+  *len = 0;
+  if (head->status == 204 || head->status == 304) return SIM_PARSE_DONE;
+  if (head->chunked) return chunked_len(bytes, len);
+  if (head->content_length < 0 || head->content_length > SIM_BODY_MAX) return SIM_PARSE_BAD;
+  *len = (size_t)head->content_length;
+  return bytes.len < *len ? SIM_PARSE_MORE : SIM_PARSE_DONE;
+}
+
 enum sim_parse sim_answer_parse(struct str bytes, struct sim_answer *answer) {
   size_t skipped = 0;
   for (;;) {
@@ -133,14 +179,14 @@ enum sim_parse sim_answer_parse(struct str bytes, struct sim_answer *answer) {
       skipped += head_len;
       continue;
     }
-    bool bodiless = head.status == 204 || head.status == 304;
-    if (!bodiless && (head.chunked || head.content_length < 0 || head.content_length > SIM_BODY_MAX)) return SIM_PARSE_BAD;
-    size_t body_len = bodiless ? 0 : (size_t)head.content_length;
-    if (rest.len - head_len < body_len) return SIM_PARSE_MORE;
+    size_t len;
+    struct str body = {rest.data + head_len, rest.len - head_len};
+    enum sim_parse parse = body_len(body, &head, &len);
+    if (parse != SIM_PARSE_DONE) return parse;
     *answer = (struct sim_answer){.status = head.status,
-                                  .body = {rest.data + head_len, body_len},
+                                  .body = {body.data, head.chunked ? 0 : len},
                                   .close = head.close,
-                                  .size = skipped + head_len + body_len};
+                                  .size = skipped + head_len + len};
     return SIM_PARSE_DONE;
   }
 }

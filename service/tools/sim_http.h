@@ -26,15 +26,15 @@ enum { SIM_HEAD_MAX = 16 * 1024, SIM_BODY_MAX = 1024 * 1024 };
 
 struct sim_answer {
   int status;
-  struct str body; /* inside the bytes parsed */
+  struct str body; /* inside the bytes parsed; empty where it came in chunks, which are not put together */
   bool close;      /* the server closes after this answer */
   size_t size;     /* how many bytes the whole answer takes */
 };
 
 enum sim_parse { SIM_PARSE_MORE, SIM_PARSE_DONE, SIM_PARSE_BAD };
 
-/* The answer at the start of bytes. MORE: it is not there whole yet. BAD: no HTTP/1.x answer, or one that has a body without a
- * Content-Length (the service always sends one), or a limit is passed. Interim answers (1xx) are skipped. */
+/* The answer at the start of bytes. MORE: it is not there whole yet. BAD: no HTTP/1.x answer, or one whose body has neither a
+ * Content-Length (the service always sends one) nor chunks, or a limit is passed. Interim answers (1xx) are skipped. */
 enum sim_parse sim_answer_parse(struct str bytes, struct sim_answer *answer);
 
 #endif

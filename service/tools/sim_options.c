@@ -110,7 +110,8 @@ static void set_defaults(struct sim_options *options) {
 }
 
 static enum status check_together(const struct sim_options *options, char **error) {
-  if (options->tenant[0] == '\0' || options->token[0] == '\0')
+  bool needs_token = options->request[0] == '\0';
+  if (options->tenant[0] == '\0' || (needs_token && options->token[0] == '\0'))
     return refuse(error, "--@ is missing", options->tenant[0] == '\0' ? "tenant" : "token", "");
   for (const char *at = options->token; *at != '\0'; at++)
     if (*at <= ' ' || *at > '~') return refuse(error, "--token: a blank or control character in it", "", "");

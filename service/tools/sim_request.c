@@ -3,7 +3,9 @@
 enum { DIGITS_MAX = 10 };
 
 static enum status append_common(struct buf *out, const struct sim_options *options, const struct sim_url *url) {
-  return buf_printf(out, " HTTP/1.1\r\nHost: %.*s\r\nAuthorization: Bearer %s\r\n", STR_ARG(url->authority), options->token);
+  enum status status = buf_printf(out, " HTTP/1.1\r\nHost: %.*s\r\n", STR_ARG(url->authority));
+  if (status != STATUS_OK || options->token[0] == '\0') return status;
+  return buf_printf(out, "Authorization: Bearer %s\r\n", options->token);
 }
 
 static enum status append_path(struct buf *out, const struct sim_options *options, const struct sim_url *url, const char *rest) {
@@ -40,29 +42,35 @@ static enum status make_batch(struct sim_request_form *form, const struct sim_op
   return buf_append_str(&form->item_tail, STR_LIT("\"}"));
 }
 
-/* The request line of --request with each {device} filled in by an id whose digits are still to come. */
-static enum status append_given_line(struct sim_request_form *form, const struct sim_options *options) {
+/* text with each {device} filled in by the prefix, as it is or as a path segment, and digits that are still to come. */
+static enum status append_given(struct sim_request_form *form, const struct sim_options *options, const char *text,
+                                bool in_path) {
   static const char place[] = "{device}";
   enum status status = STATUS_OK;
-  const char *at = options->request;
+  const char *at = text;
   for (const char *next; status == STATUS_OK && (next = strstr(at, place)) != NULL; at = next + sizeof place - 1) {
     if (form->place_count == SIM_PLACES_MAX) return STATUS_TOO_LARGE;
     status = buf_append(&form->given, at, (size_t)(next - at));
-    if (status == STATUS_OK) status = sim_append_segment(&form->given, str_from(options->prefix));
+    struct str prefix = str_from(options->prefix);
+    if (status == STATUS_OK) status = in_path ? sim_append_segment(&form->given, prefix) : buf_append_str(&form->given, prefix);
     form->places[form->place_count++] = form->given.len;
     if (status == STATUS_OK) status = buf_append(&form->given, "0000000000", (size_t)form->digits);
   }
   return status == STATUS_OK ? buf_append_str(&form->given, str_from(at)) : status;
 }
 
+/* The body is written once before, to know its length. */
 static enum status make_given(struct sim_request_form *form, const struct sim_options *options, const struct sim_url *url) {
-  enum status status = append_given_line(form, options);
+  enum status status = append_given(form, options, options->body, false);
+  size_t body_len = form->given.len;
+  buf_clear(&form->given);
+  form->place_count = 0;
+  if (status == STATUS_OK) status = append_given(form, options, options->request, true);
   if (status == STATUS_OK) status = append_common(&form->given, options, url);
-  size_t body_len = strlen(options->body);
   if (status == STATUS_OK && (body_len > 0 || strncmp(options->request, "POST ", 5) == 0))
     status = buf_printf(&form->given, "Content-Length: %zu\r\n", body_len);
-  if (status == STATUS_OK) status = buf_printf(&form->given, "\r\n%s", options->body);
-  return status;
+  if (status == STATUS_OK) status = buf_append_str(&form->given, STR_LIT("\r\n"));
+  return status == STATUS_OK ? append_given(form, options, options->body, false) : status;
 }
 
 enum status sim_request_form_new(struct sim_request_form *form, const struct sim_options *options, const struct sim_url *url) {

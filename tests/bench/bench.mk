@@ -1,4 +1,4 @@
-# The benchmark. tests/bench/bench_scripts.c drives the scripts without the service.
+# The benchmark. bench_scripts drives the scripts without the service, bench_mqtt a broker.
 
 $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/bench_%.o $(library)
 	$(link)
@@ -17,13 +17,16 @@ bench-outbox: $(programs) $(BUILD)/tests/bench/bench_outbox ## a burst of transi
 	@deploy/local/setup servers
 	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_outbox
 
-bench: $(programs) $(BUILD)/bench_scripts ## the service beside webdis and nginx, and beside the bare scripts; BENCH="--rounds 5"
-	@deploy/local/setup servers bench
+bench_programs := $(programs) $(BUILD)/bench_scripts $(BUILD)/bench_mqtt
+bench_setup = deploy/local/setup servers bench && { deploy/local/setup bench-npm || true; }
+bench: $(bench_programs) ## the service beside webdis, etcd, mosquitto, Fastify, nginx and the bare scripts; BENCH="--rounds 5 --lanes single,webdis"
+	@$(bench_setup)
 	@exec tests/bench/run --build $(BUILD) $(BENCH)
 
-bench-check: $(programs) $(BUILD)/bench_scripts ## the same, shorter; fails where a ratio is much worse than in tests/bench/ratios
-	@deploy/local/setup servers bench
-	@exec tests/bench/run --build $(BUILD) --rounds 3 --seconds 2 --check tests/bench/ratios $(BENCH)
+bench-check: $(bench_programs) ## the same, shorter; fails where a ratio is much worse than in tests/bench/ratios
+	@$(bench_setup)
+	@exec tests/bench/run --build $(BUILD) --rounds 3 --seconds 2 --check tests/bench/ratios \
+	  --lanes single,webdis,etcd,nginx,http,batch500,script64 $(BENCH)
 
 .PHONY: bench-scenarios
 bench-scenarios: $(programs) ## 10,000 connections, detection lag, a reconnect storm, 100,000 devices due at once

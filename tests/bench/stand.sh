@@ -54,19 +54,20 @@ start() {
 
 answers() { curl --noproxy '*' -s -o /dev/null --max-time 2 "$@"; }
 
-# await_http NAME PID URL
+# await_http NAME PID URL [CURL-ARGUMENTS...]
 await_http() {
-  local deadline=$((SECONDS + 30))
-  until answers -f "$3"; do
-    if ! kill -0 "$2" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
-      tail -n 5 "$data/$1.log" >&2
-      die "$1 did not start"
+  local name=$1 pid=$2 deadline=$((SECONDS + 30))
+  shift 2
+  until answers -f "$@"; do
+    if ! kill -0 "$pid" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
+      tail -n 5 "$data/$name.log" >&2
+      die "$name did not start"
     fi
     sleep 0.05
   done
 }
 
-## Servers
+## Servers; those of others are in peers.sh
 
 # Rewrites of the append-only file would fall into some rounds and not into others.
 start_redis_here() {
@@ -95,52 +96,6 @@ start_presenced() {
   port=$(free_port)
   started_url=http://127.0.0.1:$port
   start "$name" "$build/presenced" --listen "127.0.0.1:$port" --threads 1 --log-level warn "$@"
-}
-
-start_nginx() {
-  local port user=''
-  port=$(free_port)
-  [ "$(id -u)" != 0 ] || user='user root;'
-  cat >"$data/nginx.conf" <<CONF
-daemon off;
-master_process off;
-$user
-error_log stderr warn;
-pid $data/nginx.pid;
-events { worker_connections 1024; }
-http {
-  access_log off;
-  keepalive_requests 1000000000;
-  client_body_temp_path $data;
-  proxy_temp_path $data;
-  fastcgi_temp_path $data;
-  uwsgi_temp_path $data;
-  scgi_temp_path $data;
-  server {
-    listen 127.0.0.1:$port;
-    location / { return 204; }
-  }
-}
-CONF
-  start nginx "$deps/bin/bench-nginx" -e stderr -c "$data/nginx.conf"
-  nginx_pid=$started
-  nginx_url=http://127.0.0.1:$port
-  await_http nginx "$nginx_pid" "$nginx_url/"
-}
-
-# Reaches the same Redis over the same socket as the service does. One thread: with one core, more are slower.
-start_webdis() {
-  local port
-  port=$(free_port)
-  cat >"$data/webdis.json" <<CONF
-{"redis_host": "$(known redis SOCKET_DIR)/redis.sock", "redis_port": 0, "redis_auth": null, "http_host": "127.0.0.1",
- "http_port": $port, "threads": 1, "pool_size": 20, "daemonize": false, "websockets": false, "database": 0, "verbosity": 0,
- "logfile": "$data/webdis.own.log"}
-CONF
-  start webdis "$deps/bin/bench-webdis" "$data/webdis.json"
-  webdis_pid=$started
-  webdis_url=http://127.0.0.1:$port
-  await_http webdis "$webdis_pid" "$webdis_url/PING"
 }
 
 ## Measuring
@@ -175,6 +130,11 @@ load_begin() {
   taskset -c $load_core "$build/presence-sim" --tenant bench --prefix device- --devices "$devices" --interval-ms 0 \
     --connections $connections --json "$@" >"$data/$summary.json" 2>"$data/$summary.log" &
   load_pid=$!
+}
+
+# load_mqtt PORT ARGUMENTS...: what `load` is, for MQTT.
+load_mqtt() {
+  on_load_core "$build/bench_mqtt" "$@" --connections $connections >"$data/summary.json" || die "bench_mqtt failed"
 }
 
 # load_end SUMMARY PID: waits for its end.

@@ -64,6 +64,9 @@ static void answers_are_taken_at_any_cut(void **state) {
       {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n", "", 413, false},
       {"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", "x", 200, true},
       {"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", "", 204, false},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", 200, false},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0A;x=y\r\n0123456789\r\n0\r\nTrailer: 1\r\n\r\n", "",
+       200, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     size_t len = strlen(cases[i].bytes);
@@ -86,7 +89,11 @@ static void broken_answers_are_refused(void **state) {
                                     "HTTP/1.1\r\n\r\n",
                                     "\r\n\r\n",
                                     "HTTP/1.1 200 OK\r\n\r\n",
-                                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhello\r\n",
+                                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+                                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n",
+                                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+                                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
                                     "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
                                     "HTTP/1.1 200 OK\r\nContent-Length: 1e3\r\n\r\n",
                                     "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n",
@@ -157,10 +164,11 @@ static void a_given_request_names_the_device_where_it_is_told_to(void **state) {
   sim_request_form_free(&form);
 
   options.request = "POST /x";
-  options.body = "[]";
+  options.body = "[\"{device}\"]";
+  options.token = "";
   form = form_of(&options, "http://h:7");
   assert_status(STATUS_OK, sim_request_given(&form, 1, &out));
-  assert_string_equal(buf_text(&out), "POST /x HTTP/1.1\r\nHost: h:7\r\nAuthorization: Bearer s\r\nContent-Length: 2\r\n\r\n[]");
+  assert_string_equal(buf_text(&out), "POST /x HTTP/1.1\r\nHost: h:7\r\nContent-Length: 8\r\n\r\n[\"a 01\"]");
   sim_request_form_free(&form);
   buf_free(&out);
 

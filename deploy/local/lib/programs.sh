@@ -126,13 +126,19 @@ installed_postgres() {
 }
 
 # Peers of the benchmark. They are never the machine's own, so that a bench compares the same programs on every machine of a release.
-peers_ready() { [ -x "$deps/bin/bench-nginx" ] && [ -x "$deps/bin/bench-webdis" ]; }
+peers_ready() {
+  local name
+  for name in nginx webdis etcd mosquitto; do [ -x "$deps/bin/bench-$name" ] || return 1; done
+}
 
 find_peers() {
-  private_tree "$(own_release)" "$deps/peers" 'nginx|webdis' nginx webdis
+  private_tree "$(own_release)" "$deps/peers" 'nginx|webdis|etcd-server|mosquitto' nginx webdis etcd-server mosquitto
   link_tree_program bench-nginx peers usr/sbin/nginx
   link_tree_program bench-webdis peers usr/bin/webdis
+  link_tree_program bench-etcd peers usr/bin/etcd
+  link_tree_program bench-mosquitto peers usr/sbin/mosquitto
   "$deps/bin/bench-nginx" -v >/dev/null 2>&1 || die "the unpacked nginx does not run here"
+  "$deps/bin/bench-etcd" --version >/dev/null 2>&1 || die "the unpacked etcd does not run here"
 }
 
 # Only tests need it: where it cannot be had they are skipped, and say so.
