@@ -14,6 +14,9 @@ typedef _Atomic uint64_t number;
 
 /* Upper bounds of the histograms' buckets; +Inf goes without saying. */
 static const double BUCKETS_SECONDS[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+/* A detection is due within tens of milliseconds and never early: the first bucket stays empty. */
+static const double BUCKETS_LAG[] = {0,    0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1,
+                                     0.15, 0.2,   0.25,  0.5,  1,    2.5,  5,    10,   30,   60};
 static const double BUCKETS_SIZES[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
 
 enum kind { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM };

@@ -29,6 +29,6 @@ bench-check: $(bench_programs) ## the same, shorter; fails where a ratio is much
 	  --lanes single,webdis,etcd,nginx,http,batch500,script64 $(BENCH)
 
 .PHONY: bench-scenarios
-bench-scenarios: $(programs) ## 10,000 connections, detection lag, a reconnect storm, 100,000 devices due at once
+bench-scenarios: $(programs) $(BUILD)/bench_slowlog ## 10,000 connections, rebuild, detection lag, recount, reconnect storm, 100,000 due at once; BENCH="--only lag,storm"
 	@deploy/local/setup servers
 	@exec tests/bench/scenarios --build $(BUILD) $(BENCH)

@@ -74,8 +74,16 @@ start_redis_here() {
   on_server_core "$here/servers" start-redis native "$data/$1" --parent $$ -- --appendonly "$aof" --auto-aof-rewrite-percentage 0 >/dev/null
 }
 
-# Redis, PostgreSQL, the tenant "bench" and its token.
+redis() { $(known redis REDIS_CLI) "$@"; }
+
+# create_token TENANT: prints the secret.
+create_token() {
+  "$build/presencectl" token create --tenant "$1" --scope device,read --json | sed -n 's/.*"secret": *"\([^"]*\)".*/\1/p'
+}
+
+# start_storage DEVICES: Redis, PostgreSQL, the tenant "bench" with room for so many devices, and its token.
 start_storage() {
+  local room=$1
   start_redis_here redis
   on_load_core "$here/servers" start-postgres "$data/postgres" --parent $$ --fast >/dev/null
   PRESENCE_REDIS_URL=$(known redis REDIS_URL)
@@ -83,9 +91,8 @@ start_storage() {
   export PRESENCE_REDIS_URL PRESENCE_POSTGRES_URL
   redis_pid=$(known redis PID)
   "$build/presencectl" migrate >/dev/null
-  "$build/presencectl" tenant create bench --default-ttl-ms 86400000 --max-devices "$((devices * 4))" --buckets "$((devices / 32))" >/dev/null
-  PRESENCE_SIM_TOKEN=$("$build/presencectl" token create --tenant bench --scope device,read --json |
-    sed -n 's/.*"secret": *"\([^"]*\)".*/\1/p')
+  "$build/presencectl" tenant create bench --default-ttl-ms 86400000 --max-devices "$((room * 2))" --buckets "$((room / 32))" >/dev/null
+  PRESENCE_SIM_TOKEN=$(create_token bench)
   export PRESENCE_SIM_TOKEN
 }
 
@@ -145,12 +152,15 @@ load_end() {
   }
 }
 
-# open_sessions URL: all sessions open and in PostgreSQL, so that rounds are renewals only.
+# open_sessions URL WORKER-URL [SIM-ARGUMENTS...]: all sessions open and in PostgreSQL, so that what follows is renewals only.
 open_sessions() {
-  local url=$1
-  local deadline=$((SECONDS + 120))
-  load --url "$url" --batch 1000 --duration-s $((2 + devices / 20000))
-  until [ "$(curl --noproxy '*' -s "$url/metrics" | awk '/^presence_publish_backlog/ { n += $2 } END { print n + 0 }')" = 0 ]; do
+  local url=$1 worker=$2 seconds=$((1 + devices / 40000)) deadline=$((SECONDS + 300))
+  shift 2
+  until load --url "$url" --batch 1000 --connections 16 --duration-s $seconds "$@" && [ "$(field heartbeats_ok)" -ge "$devices" ]; do
+    [ $SECONDS -lt $deadline ] || die "not all sessions could be opened"
+    seconds=$((seconds * 2)) # each time from the first device on
+  done
+  until [ "$(curl --noproxy '*' -s "$worker/metrics" | awk '/^presence_publish_backlog/ { n += $2 } END { print n + 0 }')" = 0 ]; do
     [ $SECONDS -lt $deadline ] || die "the sessions did not reach PostgreSQL"
     sleep 0.2
   done
