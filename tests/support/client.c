@@ -86,6 +86,14 @@ static void reconnect(struct client *client) {
   if (client->fd < 0) fail_msg("cannot connect again to %s: %s", client->address, strerror(errno));
 }
 
+/* On a slow machine a test may leave its connection alone for longer than the service keeps it: a client connects anew then. */
+static bool was_closed_while_idle(const struct client *client) {
+  struct pollfd ready = {.fd = client->fd, .events = POLLIN};
+  char byte;
+  return client->length == 0 && poll(&ready, 1, 0) == 1 && recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 &&
+         client_try(client->address);
+}
+
 void client_close(struct client *client) {
   if (client == NULL) return;
   close(client->fd);
@@ -111,7 +119,7 @@ void client_send(struct client *client, const char *data, size_t length) {
 void client_send_text(struct client *client, const char *text) { client_send(client, text, strlen(text)); }
 
 void client_ask_bytes(struct client *client, const char *method, const char *path, const char *body, size_t length) {
-  if (client->response->close) reconnect(client);
+  if (client->response->close || was_closed_while_idle(client)) reconnect(client);
   free(client->asked);
   if (asprintf(&client->asked, "%s %.200s %.300s", method, path, body != NULL ? body : "") < 0) fail();
   char *request = NULL;
