@@ -1,10 +1,12 @@
 /* detector.c: one round = a look at the head of every partition's `next`, then one bounded expire_due where something is due.
  *
- * Fairness: a partition with much to do gets one step per round, like the others, and heartbeats of the API loops get their turn
- * at Redis between any two steps. */
+ * Fairness: a partition with much to do gets one step per round, like the others. A step is small, and after each that closed
+ * something the detector rests for as long as the step took, Redis's other work included: however much is due, half of the time
+ * is the heartbeats', and the busier Redis is, the more of it. */
 #include "detector.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "detector/schedule.h"
 #include "failpoint.h"
@@ -18,6 +20,7 @@
 /* Together they bound a step to about 2 ms of Redis's time. */
 #define BUCKETS_PER_STEP 8
 #define MEMBERS_PER_BUCKET 32
+#define REST_MAX_US 10000
 /* Also where nothing is due a step runs so often: it drops listeners that have gone. */
 #define IDLE_STEP_US 1000000
 #define RETRY_MS 50
@@ -146,6 +149,12 @@ static enum status expire(struct detector *detector, uint32_t partition, const s
   return status;
 }
 
+static void rest(int64_t us) {
+  if (us > REST_MAX_US) us = REST_MAX_US;
+  struct timespec time = {.tv_nsec = us * 1000};
+  (void)nanosleep(&time, NULL); /* a signal makes it shorter, no more */
+}
+
 /* What one look at a partition asks for. *wait_ms: until the next look. */
 static enum status serve(struct detector *detector, uint32_t partition, const redisReply *reply, int64_t *wait_ms) {
   struct lane *lane = &detector->lanes[partition];
@@ -163,7 +172,9 @@ static enum status serve(struct detector *detector, uint32_t partition, const re
   int64_t now_us = clock_monotonic_us(detector->options.clock);
   if (due == 0 && now_us < lane->idle_step_us) return STATUS_OK;
   lane->idle_step_us = now_us + IDLE_STEP_US;
-  return expire(detector, partition, buckets, due);
+  status = expire(detector, partition, buckets, due);
+  if (due > 0) rest(clock_monotonic_us(detector->options.clock) - now_us);
+  return status;
 }
 
 /* One store_next to each partition held. */

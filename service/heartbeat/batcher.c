@@ -184,8 +184,8 @@ static void send_call(struct batcher_call *call) {
 static void collect(struct partition *partition, struct batcher_call *call) {
   struct merge *merge = &partition->batcher->merge;
   struct batcher_entry **link = &call->entries;
-  merge_begin(merge, partition->waiting < STORE_ITEMS_MAX ? partition->waiting : STORE_ITEMS_MAX);
-  while (partition->first != NULL && merge_add(merge, partition->first)) {
+  merge_begin(merge, partition->waiting < BATCHER_CALL_MAX ? partition->waiting : BATCHER_CALL_MAX);
+  while (partition->first != NULL && merge->count < BATCHER_CALL_MAX && merge_add(merge, partition->first)) {
     *link = pop(partition);
     link = &(*link)->next;
   }

@@ -1,6 +1,6 @@
 #include "event_id.h"
 
-#include <openssl/evp.h>
+#include <gnutls/crypto.h>
 
 #include "hash.h"
 
@@ -8,29 +8,25 @@
 static const uint8_t namespace_bytes[EVENT_ID_BYTES] = {0x06, 0xd5, 0x4c, 0x45, 0xfd, 0x64, 0x47, 0x19,
                                                         0xa7, 0x18, 0x57, 0x16, 0x2b, 0xfa, 0x26, 0x47};
 
+enum { SHA1_BYTES = 20, TYPE_NAME_MAX = 32 };
+
 enum status event_id(struct str tenant, struct str device, struct session_id session, enum transition_type type,
                      uint8_t id[EVENT_ID_BYTES]) {
+  uint8_t name[EVENT_ID_BYTES + TENANT_ID_MAX + 1 + DEVICE_ID_MAX + 1 + SESSION_ID_TEXT_MAX + 1 + TYPE_NAME_MAX];
+  uint8_t digest[SHA1_BYTES];
   char session_text[SESSION_ID_TEXT_MAX];
+  const struct str slash = STR_LIT("/"), type_name = str_from(transition_type_name(type));
+  if (tenant.len > TENANT_ID_MAX || device.len > DEVICE_ID_MAX || type_name.len > TYPE_NAME_MAX) return STATUS_INVALID;
   session_id_format(session, session_text);
-  const struct str slash = STR_LIT("/");
-  const struct str parts[] = {{(const char *)namespace_bytes, sizeof namespace_bytes},
-                              tenant,
-                              slash,
-                              device,
-                              slash,
-                              str_from(session_text),
-                              slash,
-                              str_from(transition_type_name(type))};
-  EVP_MD_CTX *context = EVP_MD_CTX_new();
-  if (context == NULL) return STATUS_NO_MEMORY;
-  uint8_t digest[EVP_MAX_MD_SIZE];
-  int good = EVP_DigestInit_ex(context, EVP_sha1(), NULL);
+  const struct str parts[] = {tenant, slash, device, slash, str_from(session_text), slash, type_name};
+  memcpy(name, namespace_bytes, EVENT_ID_BYTES);
+  size_t len = EVENT_ID_BYTES;
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-    if (parts[i].len > 0) good = good && EVP_DigestUpdate(context, parts[i].data, parts[i].len);
+    if (parts[i].len > 0) memcpy(name + len, parts[i].data, parts[i].len);
+    len += parts[i].len;
   }
-  good = good && EVP_DigestFinal_ex(context, digest, NULL);
-  EVP_MD_CTX_free(context);
-  if (!good) return STATUS_NO_MEMORY;
+  /* GnuTLS's for the reason given in hash.c: two ids a transition. */
+  if (gnutls_hash_fast(GNUTLS_DIG_SHA1, name, len, digest) != 0) return STATUS_NO_MEMORY;
   memcpy(id, digest, EVENT_ID_BYTES);
   id[6] = (uint8_t)((id[6] & 0x0F) | 0x50); /* version 5 */
   id[8] = (uint8_t)((id[8] & 0x3F) | 0x80); /* the RFC's variant */

@@ -1,4 +1,5 @@
-/* publisher.c: one round = a cheap look at every partition's stream, then one batch for each that is not empty. */
+/* publisher.c: one round = a cheap look at the stream of every partition of its lane, then one batch for each that is not empty.
+ */
 #include "publisher.h"
 
 #include <stdlib.h>
@@ -167,7 +168,6 @@ static enum status pass_by(struct publisher *publisher, uint32_t partition, cons
 /* One batch of a partition's stream. The run_id is as it was before reading: another server's entries are never trimmed. */
 static enum status publish(struct publisher *publisher, uint32_t partition) {
   char run_id[REDIS_RUN_ID_LEN + 1];
-  struct stream_head head;
   redisReply *reply = NULL;
   size_t count = OUTBOX_APPEND_MAX, done = 0;
   PGconn *connection; /* without PostgreSQL there is no use in reading */
@@ -178,11 +178,11 @@ static enum status publish(struct publisher *publisher, uint32_t partition) {
   }
   status = redis_conn_run_id(publisher->conn, partition, run_id);
   if (status != STATUS_OK) return status;
-  status = store_stream_encode(publisher->call, publisher->options.target, partition, OUTBOX_APPEND_MAX);
+  status = store_entries_encode(publisher->call, publisher->options.target, partition, OUTBOX_APPEND_MAX);
   if (status != STATUS_OK) return status;
   status = redis_conn_call(publisher->conn, partition, publisher->call, &reply);
   if (status != STATUS_OK) return status;
-  status = store_stream_decode(reply, &head, publisher->entries, &count);
+  status = store_entries_decode(reply, publisher->entries, &count);
   if (status != STATUS_OK || count == 0) goto out;
   status = append(publisher, partition, count, &done);
   if (status != STATUS_OK) goto out;
@@ -210,7 +210,7 @@ static enum status observe_look(struct publisher *publisher, uint32_t partition,
 static enum status look(struct publisher *publisher) {
   const struct publisher_options *options = &publisher->options;
   redis_round_begin(&publisher->looks);
-  for (uint32_t partition = 0; partition < options->held->partitions; partition++) {
+  for (uint32_t partition = options->lane; partition < options->held->partitions; partition += options->lanes) {
     if (!partition_set_has(options->held, partition)) {
       metric_set(publisher->backlogs[partition], 0);
       continue;
@@ -220,6 +220,17 @@ static enum status look(struct publisher *publisher) {
     redis_round_add(&publisher->looks, partition);
   }
   return redis_round_send(&publisher->looks, publisher->conn);
+}
+
+/* The gauge shows the lane that lags most. */
+static void observe_lag(struct publisher *publisher, int64_t lag_ms) {
+  struct publisher_lags *lags = publisher->options.lags;
+  atomic_store(&lags->ms[publisher->options.lane], lag_ms);
+  for (uint32_t lane = 0; lane < publisher->options.lanes; lane++) {
+    int64_t other_ms = atomic_load(&lags->ms[lane]);
+    if (other_ms > lag_ms) lag_ms = other_ms;
+  }
+  metric_set(publisher->lag, (double)lag_ms / 1000.0);
 }
 
 enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
@@ -238,7 +249,7 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
     if (status != STATUS_OK) worst = status;
     if (status == STATUS_CLOSED || status == STATUS_UNAVAILABLE) break; /* a server is away: waiting for it once is enough */
   }
-  metric_set(publisher->lag, (double)lag_ms / 1000.0);
+  observe_lag(publisher, lag_ms);
   if (worst != STATUS_OK) *sleep_us = RETRY_US;
   return worst;
 }

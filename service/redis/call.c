@@ -70,18 +70,28 @@ void call_id(struct redis_call *call, struct session_id id) {
   call_str(call, str_from(text));
 }
 
-void call_begin(struct redis_call *call, enum script script, size_t keys) {
-  static const char blank_sha[] = "0000000000000000000000000000000000000000";
+static void begin(struct redis_call *call, enum script script) {
   buf_clear(&call->bytes);
   call->start = HEAD_ROOM;
   call->arguments = 0;
   call->script = script;
   call->status = STATUS_OK;
+  call->sha_at = 0;
   call->run_id_at = 0;
   char *head = room(call, HEAD_ROOM);
   if (!head) return;
   memset(head, ' ', HEAD_ROOM);
   advance(call, head + HEAD_ROOM);
+}
+
+void call_begin_plain(struct redis_call *call, enum script goes_with, struct str command) {
+  begin(call, goes_with);
+  call_str(call, command);
+}
+
+void call_begin(struct redis_call *call, enum script script, size_t keys) {
+  static const char blank_sha[] = "0000000000000000000000000000000000000000";
+  begin(call, script);
   call_str(call, STR_LIT("EVALSHA"));
   call_str(call, STR_LIT(blank_sha));
   call->sha_at = call->bytes.len - SCRIPT_SHA_LEN - 2;

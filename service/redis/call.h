@@ -1,5 +1,5 @@
-/* call.h: encoding of a script call in RESP (https://redis.io/docs/latest/develop/reference/protocol-spec/, "Arrays", "Bulk
- * strings"). Private to service/redis.
+/* call.h: encoding of a script call, or of a plain command, in RESP
+ * (https://redis.io/docs/latest/develop/reference/protocol-spec/, "Arrays", "Bulk strings"). Private to service/redis.
  *
  * The bytes are complete but for two places of 40 characters each, which only the road that sends them knows: the sha of the
  * script in the server's dialect, and the server's run_id. The road copies the bytes and fills them in.
@@ -17,11 +17,11 @@
 
 struct redis_call {
   struct buf bytes;
-  size_t start;     /* of the command in bytes: before it is room for its head */
-  size_t arguments; /* so far */
-  size_t sha_at;    /* in bytes */
-  size_t run_id_at; /* in bytes; 0: the call fixes one itself */
-  enum script script;
+  size_t start;       /* of the command in bytes: before it is room for its head */
+  size_t arguments;   /* so far */
+  size_t sha_at;      /* in bytes; 0: a plain command */
+  size_t run_id_at;   /* in bytes; 0: the call fixes one itself */
+  enum script script; /* with a plain command: the one that it goes with, for the log */
   enum status status; /* STATUS_OK, or the first failure */
 
   /* Scratch of the store's encoders. */
@@ -30,6 +30,8 @@ struct redis_call {
 };
 
 void call_begin(struct redis_call *call, enum script script, size_t keys);
+/* A command that is no script: its arguments follow, then call_end. */
+void call_begin_plain(struct redis_call *call, enum script goes_with, struct str command);
 void call_partition_key(struct redis_call *call, const struct redis_target *target, enum partition_key key, uint32_t partition);
 void call_bucket_key(struct redis_call *call, const struct redis_target *target, enum bucket_key key, uint32_t partition,
                      struct str tenant, uint32_t bucket);

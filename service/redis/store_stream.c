@@ -1,4 +1,4 @@
-/* store_stream.c: stream and trim, the publisher's steps. */
+/* store_stream.c: stream, entries and trim, the publisher's steps. */
 #include "store_common.h"
 
 enum status store_stream_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
@@ -8,6 +8,17 @@ enum status store_stream_encode(struct redis_call *call, const struct redis_targ
   call_partition_key(call, target, PARTITION_CLOCK, partition);
   call_partition_key(call, target, PARTITION_TRANSITIONS, partition);
   call_run_id(call, NULL);
+  call_int(call, (int64_t)entries_max);
+  return call_end(call);
+}
+
+enum status store_entries_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                 size_t entries_max) {
+  call_begin_plain(call, SCRIPT_STREAM, STR_LIT("XRANGE"));
+  call_partition_key(call, target, PARTITION_TRANSITIONS, partition);
+  call_str(call, STR_LIT("-"));
+  call_str(call, STR_LIT("+"));
+  call_str(call, STR_LIT("COUNT"));
   call_int(call, (int64_t)entries_max);
   return call_end(call);
 }
@@ -101,15 +112,19 @@ static enum status decode_entry(const redisReply *reply, struct stream_entry *en
   return STATUS_OK;
 }
 
+enum status store_entries_decode(const redisReply *reply, struct stream_entry *entries, size_t *count) {
+  enum status status = STATUS_OK;
+  if (!reply || reply->type != REDIS_REPLY_ARRAY) return STATUS_PROTOCOL;
+  if (*count > reply->elements) *count = reply->elements;
+  for (size_t i = 0; i < *count && !status; i++) status = decode_entry(reply->element[i], &entries[i]);
+  return status;
+}
+
 enum status store_stream_decode(const redisReply *reply, struct stream_head *head, struct stream_entry *entries, size_t *count) {
   if (!reply_is_ok(reply, 4)) return STATUS_PROTOCOL;
-  const redisReply *list = reply_at(reply, 3, REDIS_REPLY_ARRAY);
   enum status status = store_int_at(reply, 1, &head->now_ms);
   if (!status) status = store_int_at(reply, 2, &head->backlog);
-  if (status || !list) return STATUS_PROTOCOL;
-  if (*count > list->elements) *count = list->elements;
-  for (size_t i = 0; i < *count && !status; i++) status = decode_entry(list->element[i], &entries[i]);
-  return status;
+  return status ? STATUS_PROTOCOL : store_entries_decode(reply_at(reply, 3, REDIS_REPLY_ARRAY), entries, count);
 }
 
 /* "tenant/device" of a close */

@@ -180,7 +180,7 @@ enum status wire_set_nonblocking(struct wire *wire) {
 }
 
 void wire_patch(const struct wire *wire, const struct redis_call *call, char *command) {
-  memcpy(command + call->sha_at - call->start, wire->sha[call->script], SCRIPT_SHA_LEN);
+  if (call->sha_at > 0) memcpy(command + call->sha_at - call->start, wire->sha[call->script], SCRIPT_SHA_LEN);
   if (call->run_id_at > 0) memcpy(command + call->run_id_at - call->start, wire->run_id, REDIS_RUN_ID_LEN);
 }
 

@@ -1,8 +1,8 @@
-/* worker.c: the six duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
+/* worker.c: the duties of a worker, each a thread that repeats one step and sleeps as long as the step says.
  *
  *   coordinator   adoption, leases -> `held`
  *   detector      partitions held: next -> expire_due
- *   publisher     partitions held: stream -> outbox -> trim
+ *   publisher     partitions held: stream -> outbox -> trim; a thread for each of its lanes
  *   maintenance   the outbox's days, presence_online
  *   recalibrator  partitions held: counts, facts and deadlines compared with each other
  *   auditor       partitions held: device rows compared with facts
@@ -24,11 +24,20 @@
 
 #define INTERRUPT_INTERVAL_US 100000
 
-enum { COORDINATOR, DETECTOR, PUBLISHER, MAINTENANCE, RECALIBRATOR, AUDITOR, DUTY_COUNT };
+enum {
+  COORDINATOR,
+  DETECTOR,
+  MAINTENANCE,
+  RECALIBRATOR,
+  AUDITOR,
+  PUBLISHER, /* the first lane's; the others' follow */
+  DUTY_COUNT = PUBLISHER + PUBLISHER_LANES
+};
 
+struct duty;
 struct duty_kind {
   const char *name;
-  enum status (*tick)(struct worker *worker, int64_t *sleep_us);
+  enum status (*tick)(struct duty *duty, int64_t *sleep_us);
   void (*finish)(struct worker *worker); /* on the duty's thread, at the end; may be NULL */
 };
 
@@ -48,7 +57,8 @@ struct worker {
   struct partition_set held;
   struct coordinator *coordinator;
   struct detector *detector;
-  struct publisher *publisher;
+  struct publisher *publishers[PUBLISHER_LANES];
+  struct publisher_lags publisher_lags;
   struct maintenance *maintenance;
   struct recalibrator *recalibrator;
   struct auditor *auditor;
@@ -56,31 +66,31 @@ struct worker {
   _Atomic bool redis_up;
 };
 
-static enum status tick_coordinator(struct worker *worker, int64_t *sleep_us) {
-  enum status status = coordinator_tick(worker->coordinator, sleep_us);
-  atomic_store(&worker->redis_up, status == STATUS_OK);
+static enum status tick_coordinator(struct duty *duty, int64_t *sleep_us) {
+  enum status status = coordinator_tick(duty->worker->coordinator, sleep_us);
+  atomic_store(&duty->worker->redis_up, status == STATUS_OK);
   return status;
 }
-static enum status tick_detector(struct worker *worker, int64_t *sleep_us) { return detector_tick(worker->detector, sleep_us); }
-static enum status tick_publisher(struct worker *worker, int64_t *sleep_us) {
-  return publisher_tick(worker->publisher, sleep_us);
+static enum status tick_detector(struct duty *duty, int64_t *sleep_us) { return detector_tick(duty->worker->detector, sleep_us); }
+static enum status tick_publisher(struct duty *duty, int64_t *sleep_us) {
+  return publisher_tick(duty->worker->publishers[duty - &duty->worker->duties[PUBLISHER]], sleep_us);
 }
-static enum status tick_maintenance(struct worker *worker, int64_t *sleep_us) {
-  return maintenance_tick(worker->maintenance, sleep_us);
+static enum status tick_maintenance(struct duty *duty, int64_t *sleep_us) {
+  return maintenance_tick(duty->worker->maintenance, sleep_us);
 }
-static enum status tick_recalibrator(struct worker *worker, int64_t *sleep_us) {
-  return recalibrator_tick(worker->recalibrator, sleep_us);
+static enum status tick_recalibrator(struct duty *duty, int64_t *sleep_us) {
+  return recalibrator_tick(duty->worker->recalibrator, sleep_us);
 }
-static enum status tick_auditor(struct worker *worker, int64_t *sleep_us) { return auditor_tick(worker->auditor, sleep_us); }
+static enum status tick_auditor(struct duty *duty, int64_t *sleep_us) { return auditor_tick(duty->worker->auditor, sleep_us); }
 static void finish_coordinator(struct worker *worker) { coordinator_finish(worker->coordinator); }
 
-static const struct duty_kind duty_kinds[DUTY_COUNT] = {
+static const struct duty_kind duty_kinds[PUBLISHER + 1] = {
     [COORDINATOR] = {.name = "coordinator", .tick = tick_coordinator, .finish = finish_coordinator},
     [DETECTOR] = {.name = "detector", .tick = tick_detector},
-    [PUBLISHER] = {.name = "publisher", .tick = tick_publisher},
     [MAINTENANCE] = {.name = "maintenance", .tick = tick_maintenance},
     [RECALIBRATOR] = {.name = "recalibrator", .tick = tick_recalibrator},
     [AUDITOR] = {.name = "auditor", .tick = tick_auditor},
+    [PUBLISHER] = {.name = "publisher", .tick = tick_publisher},
 };
 
 static enum status make_parts(struct worker *worker, const struct config *config, const struct redis_target *target) {
@@ -95,13 +105,18 @@ static enum status make_parts(struct worker *worker, const struct config *config
       &(struct detector_options){.target = target, .clock = worker->clock, .held = &worker->held, .outage_ms = config->outage_ms},
       &worker->detector);
   if (status != STATUS_OK) return status;
-  status = publisher_new(&(struct publisher_options){.target = target,
-                                                     .clock = worker->clock,
-                                                     .held = &worker->held,
-                                                     .postgres_url = config->postgres_url,
-                                                     .outage_ms = config->outage_ms},
-                         &worker->publisher);
-  if (status != STATUS_OK) return status;
+  for (uint32_t lane = 0; lane < PUBLISHER_LANES; lane++) {
+    status = publisher_new(&(struct publisher_options){.target = target,
+                                                       .clock = worker->clock,
+                                                       .held = &worker->held,
+                                                       .postgres_url = config->postgres_url,
+                                                       .outage_ms = config->outage_ms,
+                                                       .lane = lane,
+                                                       .lanes = PUBLISHER_LANES,
+                                                       .lags = &worker->publisher_lags},
+                           &worker->publishers[lane]);
+    if (status != STATUS_OK) return status;
+  }
   status = maintenance_new(config, target, worker->clock, &worker->held, &worker->maintenance);
   if (status != STATUS_OK) return status;
   status = auditor_new(&(struct auditor_options){.target = target,
@@ -128,7 +143,7 @@ enum status worker_new(const struct config *config, const struct redis_target *t
   if (self == NULL) return STATUS_NO_MEMORY;
   self->clock = clock;
   for (size_t i = 0; i < DUTY_COUNT; i++) {
-    self->duties[i].kind = &duty_kinds[i];
+    self->duties[i].kind = &duty_kinds[i < PUBLISHER ? i : PUBLISHER];
     self->duties[i].worker = self;
   }
   enum status status = make_parts(self, config, target);
@@ -145,7 +160,7 @@ void worker_free(struct worker *worker) {
   recalibrator_free(worker->recalibrator);
   auditor_free(worker->auditor);
   maintenance_free(worker->maintenance);
-  publisher_free(worker->publisher);
+  for (size_t lane = 0; lane < PUBLISHER_LANES; lane++) publisher_free(worker->publishers[lane]);
   detector_free(worker->detector);
   coordinator_free(worker->coordinator);
   partition_set_free(&worker->held);
@@ -158,7 +173,7 @@ static void *run_duty(void *context) {
   struct worker *worker = duty->worker;
   int64_t sleep_us = 0;
   while (!stopper_wait(&worker->stopper, sleep_us)) {
-    enum status status = duty->kind->tick(worker, &sleep_us);
+    enum status status = duty->kind->tick(duty, &sleep_us);
     if (status == STATUS_OK) {
       atomic_store(&duty->complete_us, clock_monotonic_us(worker->clock));
     } else {
@@ -191,7 +206,7 @@ static bool wait_for_duties(struct worker *worker, int64_t limit_ms) {
   int64_t deadline_us = clock_monotonic_us(worker->clock) + limit_ms * 1000;
   do {
     coordinator_interrupt(worker->coordinator);
-    publisher_interrupt(worker->publisher);
+    for (size_t lane = 0; lane < PUBLISHER_LANES; lane++) publisher_interrupt(worker->publishers[lane]);
     maintenance_interrupt(worker->maintenance);
     recalibrator_interrupt(worker->recalibrator);
     auditor_interrupt(worker->auditor);
@@ -215,10 +230,20 @@ enum status worker_stop(struct worker *worker, int64_t limit_ms) {
   return all_ended ? STATUS_OK : STATUS_TIMEOUT;
 }
 
+/* Of the lane that has not completed a round for the longest time. */
+static int64_t publishers_complete_us(const struct worker *worker) {
+  int64_t oldest_us = INT64_MAX;
+  for (size_t i = PUBLISHER; i < DUTY_COUNT; i++) {
+    int64_t complete_us = atomic_load(&worker->duties[i].complete_us);
+    if (complete_us < oldest_us) oldest_us = complete_us;
+  }
+  return oldest_us;
+}
+
 void worker_health(const struct worker *worker, struct worker_health *health) {
   *health = (struct worker_health){
       .detector_us = atomic_load(&worker->duties[DETECTOR].complete_us),
-      .publisher_us = atomic_load(&worker->duties[PUBLISHER].complete_us),
+      .publisher_us = publishers_complete_us(worker),
       .partitions_held = partition_set_size(&worker->held),
       .redis_up = atomic_load(&worker->redis_up),
   };

@@ -144,6 +144,7 @@ static void test_detectors_and_publishers_race_on_the_same_entries(void **state)
   char *error = NULL;
   atomic_bool stop = false;
   struct racer racers[RACERS] = {{0}};
+  struct publisher_lags lags = {0};
   make_config(world, &config);
   assert_int_equal(redis_target_new(&config, &target, &error), STATUS_OK);
   assert_int_equal(partition_set_init(&held, PARTITIONS), STATUS_OK);
@@ -155,8 +156,12 @@ static void test_detectors_and_publishers_race_on_the_same_entries(void **state)
       struct detector_options options = {.target = target, .clock = clock_system(), .held = &held, .outage_ms = 5000};
       assert_int_equal(detector_new(&options, &racer->detector), STATUS_OK);
     } else {
-      struct publisher_options options = {
-          .target = target, .clock = clock_system(), .held = &held, .postgres_url = config.postgres_url};
+      struct publisher_options options = {.target = target,
+                                          .clock = clock_system(),
+                                          .held = &held,
+                                          .postgres_url = config.postgres_url,
+                                          .lanes = 1,
+                                          .lags = &lags};
       assert_int_equal(publisher_new(&options, &racer->publisher), STATUS_OK);
     }
     assert_int_equal(pthread_create(&racer->thread, NULL, race, racer), 0);

@@ -269,10 +269,10 @@ static void test_a_call_takes_no_more_than_its_limit(void **state) {
     add(&many[i]);
   }
   size_t total = 0;
-  for (unsigned calls = 0; calls < 4; calls++) {
+  for (unsigned calls = 0; calls < (MANY + BATCHER_CALL_MAX - 1) / BATCHER_CALL_MAX; calls++) {
     (void)batcher_after_pass(batcher);
     assert_non_null(next_sent());
-    assert_true(next_sent()->count <= STORE_ITEMS_MAX);
+    assert_true(next_sent()->count <= BATCHER_CALL_MAX);
     for (size_t i = 0; i < next_sent()->count; i++)
       for (size_t j = 0; j < i; j++) assert_false(str_equal(next_sent()->items[i].device, next_sent()->items[j].device));
     total += next_sent()->count;

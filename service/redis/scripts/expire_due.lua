@@ -18,11 +18,17 @@ local lags, orphans, more = {}, 0, 0
 for k = 7, #KEYS, 4 do
   local due = KEYS[k + 2]
   local found = call('ZRANGEBYSCORE', due, '-inf', '(' .. text(cutoff), 'WITHSCORES', 'LIMIT', 0, per_bucket)
-  for i = 1, #found, 2 do
-    local device, score = found[i], tonumber(found[i + 1])
-    local session = facts_of(k, device)
+  local facts, over = {}, {}
+  if #found > 0 then
+    local devices = {}
+    for i = 1, #found, 2 do devices[#devices + 1] = found[i] end
+    facts = call('HMGET', KEYS[k + 1], unpack(devices))
+  end
+  for n = 1, #facts do
+    local device, score = found[2 * n - 1], tonumber(found[2 * n])
+    local session = facts[n] and parse(facts[n])
     if session then
-      close(k, device, session, score, 'timeout')
+      over[#over + 1] = {device, session, score}
       lags[#lags + 1] = L - score
     else
       call('ZREM', due, device)
@@ -30,6 +36,7 @@ for k = 7, #KEYS, 4 do
       orphans = orphans + 1
     end
   end
+  if #over > 0 then close_all(k, over, 'timeout') end
   local earliest = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
   if earliest then
     call('ZADD', KEYS[2], earliest, (place(k)))

@@ -149,6 +149,7 @@ while i <= last do
   n = n + 1
   codes[n] = code
 end
+settle()
 reply[4] = table.concat(codes)
 for code, count in pairs(field_replies) do
   local list = reply[5]

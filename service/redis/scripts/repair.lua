@@ -61,4 +61,5 @@ for n, row in ipairs(read_rows(10)) do
   end
   letters[n] = text(kind)
 end
+settle()
 return {'ok', table.concat(letters)}

@@ -34,8 +34,8 @@ local function place(k) return KEYS[k]:match('(([^:]+):%d+)$') end
 -- All entries have the same fields in the same order: the stream's compact encoding then stores the names once.
 local function add(kind, tenant, device, session, last_seen, reason, offline_at, meta)
   return call('XADD', KEYS[3], '*', 'type', kind, 'tenant', tenant, 'device', device, 'session', session.id, 'online_since',
-              text(session.start), 'last_seen', last_seen, 'ttl', text(session.ttl), 'reason', reason, 'offline_at', offline_at,
-              'detected_at', text(now), 'meta', meta)
+              session.start, 'last_seen', last_seen, 'ttl', session.ttl, 'reason', reason, 'offline_at', offline_at, 'detected_at',
+              now, 'meta', meta)
 end
 
 -- Alive by the score: facts without a score (drift, until the recount) are in doubt, and what is in doubt lives.
@@ -57,35 +57,53 @@ end
 
 local function lower_next(k, score) call('ZADD', KEYS[2], 'LT', score, (place(k))) end
 
+-- What openings change in `count` and `next`: settle(), at the end of a script that opens, writes it with one command each.
+local opened, bounds = {}, {}
+local function settle()
+  for tenant, sessions in pairs(opened) do call('HINCRBY', KEYS[5], tenant, sessions) end
+  if #bounds > 0 then call('ZADD', KEYS[2], 'LT', unpack(bounds)) end
+end
+
 -- meta: '' for none
 local function open(k, device, ttl, meta)
-  local _, tenant = place(k)
+  local member, tenant = place(k)
   local session = {id = '', start = now, ttl = ttl}
   session.id = add('online', tenant, device, session, text(now), '', '', meta)
   put(k, device, session)
-  lower_next(k, L + ttl)
+  bounds[#bounds + 1], bounds[#bounds + 2] = L + ttl, member
+  opened[tenant] = (opened[tenant] or 0) + 1
   if meta ~= '' then
     call('HSET', KEYS[k + 3], device, meta)
   else
     call('HDEL', KEYS[k + 3], device)
   end
-  call('HINCRBY', KEYS[5], tenant, 1)
   return session
 end
 
--- reason: 'timeout' (needs the score) or 'disconnect'. All but detected_at follows from stored values, so that a retry says the same.
-local function close(k, device, session, score, reason)
+-- Closes sessions of one bucket: a list of {device, session, score}. reason: 'timeout' (needs the scores) or 'disconnect'. All but
+-- detected_at follows from stored values, so that a retry says the same. One command a key, however many they are.
+local function close_all(k, over, reason)
   local _, tenant = place(k)
-  local meta = call('HGET', KEYS[k + 3], device) or ''
-  local deadline = score and score + session.paused
-  local last_seen = deadline and not session.lost and text(deadline - session.ttl) or ''
-  local offline_at = text(reason == 'timeout' and deadline or now)
-  add('offline', tenant, device, session, last_seen, reason, offline_at, meta)
-  call('HSET', KEYS[4], tenant .. '/' .. device,
-       table.concat({session.id, text(session.start), text(session.ttl), last_seen, offline_at, reason, meta}, ','))
-  call('HDEL', KEYS[k + 1], device)
-  call('HDEL', KEYS[k], device)
-  call('ZREM', KEYS[k + 2], device)
-  if meta ~= '' then call('HDEL', KEYS[k + 3], device) end
-  if call('HINCRBY', KEYS[5], tenant, -1) < 0 then call('HSET', KEYS[5], tenant, 0) end
+  local devices, closed, any_meta = {}, {}, false
+  for n = 1, #over do devices[n] = over[n][1] end
+  local metas = call('HMGET', KEYS[k + 3], unpack(devices))
+  for n = 1, #over do
+    local device, session, score = unpack(over[n], 1, 3)
+    local meta = metas[n] or ''
+    local deadline = score and score + session.paused
+    local last_seen = deadline and not session.lost and text(deadline - session.ttl) or ''
+    local offline_at = text(reason == 'timeout' and deadline or now)
+    add('offline', tenant, device, session, last_seen, reason, offline_at, meta)
+    closed[2 * n - 1] = tenant .. '/' .. device
+    closed[2 * n] = table.concat({session.id, text(session.start), text(session.ttl), last_seen, offline_at, reason, meta}, ',')
+    any_meta = any_meta or meta ~= ''
+  end
+  call('HSET', KEYS[4], unpack(closed))
+  call('HDEL', KEYS[k + 1], unpack(devices))
+  call('HDEL', KEYS[k], unpack(devices))
+  call('ZREM', KEYS[k + 2], unpack(devices))
+  if any_meta then call('HDEL', KEYS[k + 3], unpack(devices)) end
+  if call('HINCRBY', KEYS[5], tenant, -#over) < 0 then call('HSET', KEYS[5], tenant, 0) end
 end
+
+local function close(k, device, session, score, reason) close_all(k, {{device, session, score}}, reason) end

@@ -7,8 +7,11 @@
 --
 -- Reply: {'initialising'} or {'ok', entries removed}
 local removed = call('XTRIM', KEYS[2], 'MINID', ARGV[2])
-for i = 3, #ARGV, 2 do
-  local value = call('HGET', KEYS[3], ARGV[i])
-  if value and value:match('^[^,]*') == ARGV[i + 1] then call('HDEL', KEYS[3], ARGV[i]) end
+local fields, ended = {}, {}
+for i = 3, #ARGV, 2 do fields[#fields + 1] = ARGV[i] end
+local closes = #fields > 0 and call('HMGET', KEYS[3], unpack(fields)) or {}
+for n = 1, #closes do
+  if closes[n] and closes[n]:match('^[^,]*') == ARGV[2 * n + 2] then ended[#ended + 1] = fields[n] end
 end
+if #ended > 0 then call('HDEL', KEYS[3], unpack(ended)) end
 return {'ok', removed}
