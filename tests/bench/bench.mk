@@ -32,3 +32,8 @@ bench-check: $(bench_programs) ## the same, shorter; fails where a ratio is much
 bench-scenarios: $(programs) $(BUILD)/bench_slowlog ## 10,000 connections, rebuild, detection lag, recount, reconnect storm, 100,000 due at once; BENCH="--only lag,storm"
 	@deploy/local/setup servers
 	@exec tests/bench/scenarios --build $(BUILD) $(BENCH)
+
+.PHONY: bench-scaling
+bench-scaling: $(programs) $(BUILD)/bench_scripts ## cost of a heartbeat against devices, tenants, partitions, fields per bucket; memory; BENCH="--largest 300000"
+	@deploy/local/setup servers
+	@exec tests/bench/scaling --build $(BUILD) $(BENCH)

@@ -1,10 +1,14 @@
 /* bench_scripts: what record_heartbeats costs Redis, and what a device costs in memory, by itself, without the service.
  *
- *   bench_scripts URL [--devices N] [--per-bucket N] [--batch N] [--seconds N | --calls N] [--partitions N] [--mode
- * auto|native|hpexpire|compat]
+ *   bench_scripts URL [--devices N] [--per-bucket N | --buckets N] [--tenants N] [--id-bytes N] [--batch N] [--seconds N |
+ * --calls N]
+ *                     [--partitions N] [--mode auto|native|hpexpire|compat] [--env NAME [--again]]
  *
- * Flushes the database of URL. Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a
- * time. Prints one line: heartbeats/s by the wall clock, microseconds of Redis's CPU per heartbeat, bytes per online device. */
+ * Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a time. Devices go round over the
+ * tenants; --buckets is what each tenant has, --per-bucket what follows from how many devices it should hold. Flushes the
+ * database of URL first, but with --env, the first word of the keys, so that several sets of devices stand side by side; --again:
+ * this one is there, only renew; their ttl is a day then, which takes 6 bytes more. Prints one line: heartbeats/s by the wall
+ * clock, microseconds of Redis's CPU per heartbeat and per session opened, bytes per online device. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -13,18 +17,20 @@
 
 #include "store.h"
 
-enum { PIPELINE = 16 };
+enum { PIPELINE = 16, NAME_BYTES = 129 };
 
 struct bench {
   const char *url;
   enum config_redis_mode mode;
-  int64_t devices, per_bucket, batch, seconds, call_limit, partitions;
+  int64_t devices, per_bucket, buckets_each, tenant_count, id_bytes, batch, seconds, call_limit, partitions;
+  char *env;  /* NULL: the database is ours alone */
+  bool again; /* the sessions are open */
   struct redis_target *target;
   struct redis_conn *conn;
   struct redis_call *calls[PIPELINE];
   redisContext *plain;
-  struct store_tenant tenant;
-  char (*names)[24];
+  struct store_tenant *tenants;
+  char (*names)[NAME_BYTES];
   uint32_t *buckets;
   uint32_t *order; /* devices, those of a partition together */
   uint32_t *first; /* per partition: where its devices begin in order; one more at the end */
@@ -59,17 +65,18 @@ static double redis_cpu_s(struct bench *bench) {
 
 static void connect_all(struct bench *bench) {
   char env[] = "bench", *error = NULL, *url = strdup(bench->url);
-  struct config config = {.env = env, .redis_url = url, .partitions = bench->partitions, .redis_mode = bench->mode};
+  struct config config = {
+      .env = bench->env ? bench->env : env, .redis_url = url, .partitions = bench->partitions, .redis_mode = bench->mode};
   if (!url || redis_target_new(&config, &bench->target, &error)) die("URL", error ? error : "no memory");
   free(url);
   if (redis_conn_new(bench->target, clock_system(), 10000, &bench->conn)) die("connection", "no memory");
   bench->plain = strncmp(bench->url, "unix://", 7) == 0 ? redisConnectUnix(bench->url + 7) : redisConnect("127.0.0.1", 6379);
   if (!bench->plain || bench->plain->err) die("connection", bench->plain ? bench->plain->errstr : "no memory");
-  freeReplyObject(redisCommand(bench->plain, "FLUSHALL"));
+  if (!bench->env) freeReplyObject(redisCommand(bench->plain, "FLUSHALL"));
   for (size_t i = 0; i < PIPELINE; i++) {
     if (redis_call_new(&bench->calls[i])) die("call", "no memory");
   }
-  for (uint32_t p = 0; p < bench->partitions; p++) {
+  for (uint32_t p = 0; p < bench->partitions && !bench->again; p++) {
     char run_id[REDIS_RUN_ID_LEN + 1];
     redisReply *reply;
     if (redis_conn_run_id(bench->conn, p, run_id)) die("connection", redis_conn_error(bench->conn));
@@ -86,10 +93,25 @@ static void connect_all(struct bench *bench) {
   }
 }
 
+static void make_tenants(struct bench *bench) {
+  int64_t each = (bench->devices + bench->tenant_count - 1) / bench->tenant_count;
+  int64_t buckets = bench->buckets_each > 0 ? bench->buckets_each : (each + bench->per_bucket - 1) / bench->per_bucket;
+  char(*ids)[24] = calloc((size_t)bench->tenant_count, sizeof *ids); /* both live as long as the program */
+  bench->tenants = calloc((size_t)bench->tenant_count, sizeof *bench->tenants);
+  if (!ids || !bench->tenants) die("tenants", "no memory");
+  for (size_t t = 0; t < (size_t)bench->tenant_count; t++) {
+    snprintf(ids[t], sizeof ids[t], "t%zu", 42 + t);
+    bench->tenants[t] = (struct store_tenant){str_from(ids[t]), 1, (uint32_t)buckets};
+  }
+}
+
+static const struct store_tenant *tenant_of(const struct bench *bench, size_t device) {
+  return &bench->tenants[device % (size_t)bench->tenant_count];
+}
+
 static void make_fleet(struct bench *bench) {
   size_t count = (size_t)bench->devices, partitions = (size_t)bench->partitions;
-  bench->tenant =
-      (struct store_tenant){STR_LIT("t42"), 1, (uint32_t)((bench->devices + bench->per_bucket - 1) / bench->per_bucket)};
+  make_tenants(bench);
   bench->names = calloc(count, sizeof *bench->names);
   bench->buckets = calloc(count, sizeof *bench->buckets);
   bench->order = calloc(count, sizeof *bench->order);
@@ -97,9 +119,10 @@ static void make_fleet(struct bench *bench) {
   uint32_t *partition = calloc(count, sizeof *partition);
   if (!bench->names || !bench->buckets || !bench->order || !bench->first || !partition) die("fleet", "no memory");
   for (size_t i = 0; i < count; i++) {
-    snprintf(bench->names[i], sizeof bench->names[i], "device-%09u", (uint32_t)i % 1000000000U);
-    bench->buckets[i] = placement_bucket(str_from(bench->names[i]), bench->tenant.buckets);
-    partition[i] = placement_partition(bench->tenant.id, bench->buckets[i], (uint32_t)partitions);
+    const struct store_tenant *tenant = tenant_of(bench, i);
+    snprintf(bench->names[i], sizeof bench->names[i], "device-%0*u", (int)bench->id_bytes - 7, (uint32_t)i);
+    bench->buckets[i] = placement_bucket(str_from(bench->names[i]), tenant->buckets);
+    partition[i] = placement_partition(tenant->id, bench->buckets[i], (uint32_t)partitions);
     bench->first[partition[i] + 1]++;
   }
   for (size_t p = 0; p < partitions; p++) bench->first[p + 1] += bench->first[p];
@@ -113,12 +136,14 @@ static void make_fleet(struct bench *bench) {
 
 static void encode(struct bench *bench, struct redis_call *call, uint32_t partition, const uint32_t *devices, size_t count) {
   struct record_item items[STORE_ITEMS_MAX];
-  const struct record_options options = {200, STR_LIT("bench"), INT64_MAX / 2};
+  /* A pause between two runs is no outage, and ends no session. */
+  const struct record_options options = {3600000, STR_LIT("bench"), INT64_MAX / 2};
+  const int64_t ttl_ms = bench->env ? 86400000 : 90000; /* as tenants have it: its digits count in the memory */
   for (size_t i = 0; i < count; i++) {
-    items[i] = (struct record_item){.tenant = bench->tenant,
+    items[i] = (struct record_item){.tenant = *tenant_of(bench, devices[i]),
                                     .bucket = bench->buckets[devices[i]],
                                     .device = str_from(bench->names[devices[i]]),
-                                    .ttl_ms = 90000, /* as tenants have it; its digits count in the memory */
+                                    .ttl_ms = ttl_ms,
                                     .may_open = true};
   }
   if (store_record_encode(call, bench->target, partition, &options, items, count)) die("encode", "failed");
@@ -150,8 +175,9 @@ static void open_sessions(struct bench *bench) {
     }
   }
   if (calls > 0) send(bench, partitions, calls);
-  freeReplyObject(redisCommand(bench->plain, "EVAL %s 0",
-                               "for p = 0, 999 do redis.call('DEL', 'bench:presence:transitions:v1:{' .. p .. '}') end"));
+  freeReplyObject(redisCommand(bench->plain, "EVAL %s 0 %s",
+                               "for p = 0, 999 do redis.call('DEL', ARGV[1] .. ':presence:transitions:v1:{' .. p .. '}') end",
+                               bench->env ? bench->env : "bench"));
 }
 
 /* Until that time, or so many calls. */
@@ -188,42 +214,85 @@ static enum config_redis_mode mode(const char *text) {
   die(text, "not a mode");
 }
 
-int main(int argc, char **argv) {
-  signal(SIGPIPE, SIG_IGN);
-  struct bench bench = {
-      .devices = 300000, .per_bucket = 32, .batch = 8, .seconds = 5, .partitions = 8, .random = 88172645463325252};
-  static const struct option options[] = {{"devices", required_argument, NULL, 'd'}, {"per-bucket", required_argument, NULL, 'k'},
-                                          {"batch", required_argument, NULL, 'b'},   {"seconds", required_argument, NULL, 's'},
-                                          {"calls", required_argument, NULL, 'c'},   {"partitions", required_argument, NULL, 'p'},
-                                          {"mode", required_argument, NULL, 'm'},    {NULL, 0, NULL, 0}};
+/* The options with a number, by their letter. */
+static int64_t *number_option(struct bench *bench, int letter) {
+  switch (letter) {
+  case 'd': return &bench->devices;
+  case 'k': return &bench->per_bucket;
+  case 'K': return &bench->buckets_each;
+  case 't': return &bench->tenant_count;
+  case 'i': return &bench->id_bytes;
+  case 'b': return &bench->batch;
+  case 'c': return &bench->call_limit;
+  case 's': return &bench->seconds;
+  case 'p': return &bench->partitions;
+  default: return NULL;
+  }
+}
+
+static void read_options(struct bench *bench, int argc, char **argv) {
+  static const struct option options[] = {{"devices", required_argument, NULL, 'd'},
+                                          {"per-bucket", required_argument, NULL, 'k'},
+                                          {"buckets", required_argument, NULL, 'K'},
+                                          {"tenants", required_argument, NULL, 't'},
+                                          {"id-bytes", required_argument, NULL, 'i'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {"calls", required_argument, NULL, 'c'},
+                                          {"partitions", required_argument, NULL, 'p'},
+                                          {"mode", required_argument, NULL, 'm'},
+                                          {"env", required_argument, NULL, 'e'},
+                                          {"again", no_argument, NULL, 'a'},
+                                          {NULL, 0, NULL, 0}};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    switch (option) {
-    case 'd': bench.devices = number(optarg); break;
-    case 'k': bench.per_bucket = number(optarg); break;
-    case 'b': bench.batch = number(optarg); break;
-    case 'c': bench.call_limit = number(optarg); break;
-    case 's': bench.seconds = number(optarg); break;
-    case 'p': bench.partitions = number(optarg); break;
-    case 'm': bench.mode = mode(optarg); break;
-    default: return 2;
+    int64_t *field = number_option(bench, option);
+    if (field) {
+      *field = number(optarg);
+    } else if (option == 'm') {
+      bench->mode = mode(optarg);
+    } else if (option == 'e') {
+      bench->env = optarg;
+    } else if (option == 'a') {
+      bench->again = true;
+    } else {
+      exit(2);
     }
   }
-  if (optind + 1 != argc || bench.batch > STORE_ITEMS_MAX) die("usage", "bench_scripts URL [options]");
-  bench.url = argv[optind];
+  if (optind + 1 != argc || bench->batch > STORE_ITEMS_MAX || bench->id_bytes < 16 || bench->id_bytes >= NAME_BYTES)
+    die("usage", "bench_scripts URL [options]");
+  bench->url = argv[optind];
+}
+
+int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN);
+  struct bench bench = {.devices = 300000,
+                        .per_bucket = 32,
+                        .tenant_count = 1,
+                        .id_bytes = 16,
+                        .batch = 8,
+                        .seconds = 5,
+                        .partitions = 8,
+                        .random = 88172645463325252};
+  read_options(&bench, argc, argv);
   connect_all(&bench);
   make_fleet(&bench);
-  double before = info(&bench, "memory", "used_memory");
-  open_sessions(&bench);
-  double bytes = (info(&bench, "memory", "used_memory") - before) / (double)bench.devices;
-  (void)renew(&bench, clock_monotonic_us(clock_system()) + 1000000, bench.call_limit / 10);
+  double devices = (double)bench.devices, bytes = 0, open_cpu = 0;
+  if (!bench.again) {
+    bytes = info(&bench, "memory", "used_memory");
+    open_cpu = redis_cpu_s(&bench);
+    open_sessions(&bench);
+    open_cpu = redis_cpu_s(&bench) - open_cpu;
+    bytes = info(&bench, "memory", "used_memory") - bytes;
+  }
+  (void)renew(&bench, clock_monotonic_us(clock_system()) + 200000 * bench.seconds, bench.call_limit / 10);
   double cpu = redis_cpu_s(&bench);
   int64_t start = clock_monotonic_us(clock_system());
   int64_t beats = renew(&bench, start + bench.seconds * 1000000, bench.call_limit);
   double wall_s = (double)(clock_monotonic_us(clock_system()) - start) / 1e6;
   cpu = redis_cpu_s(&bench) - cpu;
   printf("%s devices=%" PRId64 " per_bucket=%" PRId64 " batch=%" PRId64
-         " heartbeats_per_s=%.0f redis_cpu_us=%.2f per_core=%.0f bytes=%.0f\n",
+         " heartbeats_per_s=%.0f redis_cpu_us=%.2f per_core=%.0f open_cpu_us=%.2f bytes=%.0f\n",
          redis_dialect_name(redis_conn_dialect(bench.conn)), bench.devices, bench.per_bucket, bench.batch, (double)beats / wall_s,
-         cpu * 1e6 / (double)beats, (double)beats / cpu, bytes);
+         cpu * 1e6 / (double)beats, (double)beats / cpu, open_cpu * 1e6 / devices, bytes / devices);
   return 0;
 }

@@ -22,7 +22,7 @@ stop() {
     kill -CONT "$pid" 2>/dev/null || true
     kill -TERM "$pid" 2>/dev/null || true
   done
-  "$here/servers" stop "$data/redis" "$data/scripts" "$data/postgres" || true
+  "$here/servers" stop "$data/redis" "$data/scripts" "$data/compat" "$data/postgres" || true
   wait
   rm -rf "$data"
 }

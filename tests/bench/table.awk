@@ -109,6 +109,7 @@ END {
   limit("single", "CPU µs of the service, single", server, 13)
   limit("batch500", "CPU µs of the service, in a batch", server, 1.5)
   if (bytes > 0) printf "\nRedis memory: %s bytes per online device (16-byte ids, 32 devices a bucket; ≤ 155%s).\n", bytes, verdict(0, bytes <= 155)
+  if (count["single"] > 0 && count["batch500"] > 0) model()
   write_json()
   if (recorded != "") check()
 }
@@ -120,6 +121,28 @@ function limit(name, what, table, most) {
   print pad(what, 58) right(sprintf("%.2f", median(table, name)), 13) right("≤ " most, 16) verdict(0, median(table, name) <= most)
   limits[++limit_count] = sprintf("\"%s\":{\"value\":%.3f,\"limit\":%s}", what, median(table, name), most)
 }
+
+# How many devices a machine carries: see README.md. INTERVAL_S from heartbeat to heartbeat; USED of each core's time.
+function model(   INTERVAL_S, USED) {
+  INTERVAL_S = 30
+  USED = 0.6
+  printf "\nDevices by the model of tests/bench/README.md, a heartbeat every %d s, at %d %% of the cores' time:\n", INTERVAL_S, USED * 100
+  print pad("", 32) right("1 core", 13) right("4 cores", 17) right("16 cores", 17) right("16, Redis Cluster", 22)
+  model_line("single", USED * INTERVAL_S * 1e6)
+  model_line("batch500", USED * INTERVAL_S * 1e6)
+}
+
+function model_line(name, budget_us,   s, r, nodes) {
+  s = median(server, name)
+  r = median(store, name)
+  nodes = int(15 / (1 + s / r)) # a core each, as many again × s / r for the service, one for worker and PostgreSQL
+  print pad(titles[name], 32) right(millions(budget_us / (s + r)), 13) right(millions(budget_us / r), 17) right(millions(budget_us / r), 17) \
+    right(millions(nodes * budget_us / r) " (" nodes " nodes)", 22)
+  models[++model_count] = sprintf("\"%s\":{\"cores_1\":%d,\"cores_4\":%d,\"cores_16\":%d,\"cores_16_cluster\":%d}", name, budget_us / (s + r), \
+    budget_us / r, budget_us / r, nodes * budget_us / r)
+}
+
+function millions(value) { return sprintf("%.1f M", value / 1e6) }
 
 # Compares with ratios measured before, by the core's time: the rate depends on what else the machine does.
 function check(   line, words, r, least, failed, checked, wanted) {
@@ -174,6 +197,8 @@ function write_json(   l, r, name, comma) {
   }
   printf "},\n\"limits\":{" >json
   for (l = 1; l <= limit_count; l++) printf "%s\n%s", (l > 1 ? "," : ""), limits[l] >json
+  printf "},\n\"devices_by_model\":{" >json
+  for (l = 1; l <= model_count; l++) printf "%s\n%s", (l > 1 ? "," : ""), models[l] >json
   printf "}}\n" >json
 }
 
