@@ -58,6 +58,13 @@ $(browser_program): tests/browser/test_page.sh
 browser-ready: $(browser_program)
 	@deploy/local/setup browser || echo '  THE BROWSER TEST IS SKIPPED: Chromium, Node.js or playwright-core cannot be installed here'
 
+# A round of the bench, on the debug build.
+bench_program := build/debug/tests/bench/test_bench
+$(bench_program): tests/bench/test_bench.sh
+	@mkdir -p $(@D) && cp $< $@
+.PHONY: bench-ready
+bench-ready: $(BUILD)/bench_scripts $(bench_program)
+
 FUZZ_SECONDS ?= 60
 fuzz: ## each fuzz target for FUZZ_SECONDS=60; inputs found are kept in build/fuzz/corpus
 	@deploy/local/setup fuzz
@@ -91,7 +98,8 @@ test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address
 test-all: ## also thread sanitizer, valgrind and a minute of fuzzing each
 	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@$(MAKE) --no-print-directory browser-ready
+	@$(MAKE) --no-print-directory $(jobs) $(build_debug) bench-ready
 	@deploy/local/setup fuzz valgrind model; $(MAKE) --no-print-directory build/model/tests/model/test_model
 	@$(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(dir $(browser_program)) $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(dir $(browser_program) $(bench_program)) $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
 	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz

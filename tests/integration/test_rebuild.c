@@ -13,8 +13,8 @@ static const char *const environment[] = {"PRESENCE_OUTAGE_MS=300", "PRESENCE_SE
 static void empty_redis(struct world *world) {
   world_drain(world);
   redis_text(&world->redis, "FLUSHALL");
-  WAIT_UNTIL(redis_integer(&world->redis, "HEXISTS prod:presence:clock:v1:{0} run_id") == 1, 15000);
-  WAIT_UNTIL(client_call(world->client, "GET", tenant_path(world, "/counts"), NULL)->status == 200, 15000);
+  WAIT_UNTIL(redis_integer(&world->redis, "HEXISTS prod:presence:clock:v1:{0} run_id") == 1, 60000);
+  WAIT_UNTIL(client_call(world->client, "GET", tenant_path(world, "/counts"), NULL)->status == 200, 60000);
   presenced_wait_ready(world->service);
 }
 
