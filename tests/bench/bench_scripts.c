@@ -126,7 +126,7 @@ static void make_fleet(struct bench *bench) {
     bench->first[partition[i] + 1]++;
   }
   for (size_t p = 0; p < partitions; p++) bench->first[p + 1] += bench->first[p];
-  uint32_t *at = calloc(partitions, sizeof *at);
+  uint32_t *at = calloc(partitions + 1, sizeof *at);
   if (!at) die("fleet", "no memory");
   memcpy(at, bench->first, partitions * sizeof *at);
   for (size_t i = 0; i < count; i++) bench->order[at[partition[i]]++] = (uint32_t)i;
