@@ -166,6 +166,9 @@ struct lease_result {
 enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str worker,
                                int64_t lease_ms, enum lease_wish wish) MUST_CHECK;
 enum status store_lease_decode(const redisReply *reply, struct lease_result *result) MUST_CHECK;
+/* Does any worker serve the partition? Also on a server that is not adopted. */
+enum status store_served_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
+enum status store_served_decode(const redisReply *reply, bool *served) MUST_CHECK;
 
 /* ---- adopt: makes a server usable (its run_id goes into `clock`). run_id: of the server, as it was before floor was read; it
  * goes out instead of the road's own, so that a server which came up meanwhile is not adopted with a floor that is too low. */

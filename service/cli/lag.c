@@ -26,8 +26,10 @@ enum status lag_read(struct redis_side *side, struct partition_lag *lags) {
   return status;
 }
 
+/* lags NULL: Redis did not say. */
 static enum status render_partitions(struct cli *cli, const struct redis_side *side, const struct partition_lag *lags,
                                      struct buf *out) {
+  if (lags == NULL) return cli->json ? buf_append_str(out, STR_LIT("null")) : STATUS_OK;
   struct table table = {0};
   table_column(&table, "partition", CELL_NUMBER);
   table_column(&table, "unpublished", CELL_NUMBER);
@@ -42,7 +44,9 @@ static enum status render_partitions(struct cli *cli, const struct redis_side *s
   return status;
 }
 
+/* consumers NULL: PostgreSQL did not say. */
 static enum status render_consumers(struct cli *cli, const PGresult *consumers, struct buf *out) {
+  if (consumers == NULL) return cli->json ? buf_append_str(out, STR_LIT("null")) : STATUS_OK;
   struct table table = {0};
   table_add_result(&table, consumers);
   enum status status = table_render(&table, TABLE_LIST, cli->json, out);
@@ -57,7 +61,7 @@ static enum cli_exit print_lag(struct cli *cli, const struct redis_side *side, c
   enum status status = cli->json ? buf_append_str(&out, STR_LIT("{\"partitions\":")) : STATUS_OK;
   if (status == STATUS_OK) status = render_partitions(cli, side, lags, &out);
   if (status == STATUS_OK && cli->json) status = buf_append_str(&out, STR_LIT(",\"consumers\":"));
-  if (status == STATUS_OK && !cli->json) status = buf_append_str(&out, STR_LIT("\n"));
+  if (status == STATUS_OK && !cli->json && lags != NULL && consumers != NULL) status = buf_append_str(&out, STR_LIT("\n"));
   if (status == STATUS_OK) status = render_consumers(cli, consumers, &out);
   if (status == STATUS_OK && cli->json) status = buf_append_str(&out, STR_LIT("}\n"));
   enum cli_exit code = status == STATUS_OK ? CLI_OK : cli_fail("%s", status_name(status));
@@ -66,28 +70,32 @@ static enum cli_exit print_lag(struct cli *cli, const struct redis_side *side, c
   return code;
 }
 
-static enum cli_exit read_and_print(struct cli *cli, struct redis_side *side, const PGresult *consumers) {
+/* NULL where Redis did not say; then it has said why on stderr. The caller frees. */
+static struct partition_lag *ask_redis(struct redis_side *side) {
   struct partition_lag *lags = calloc(side->partitions, sizeof *lags);
-  if (lags == NULL) return cli_fail("out of memory");
-  enum status status = lag_read(side, lags);
-  enum cli_exit code = status == STATUS_OK ? print_lag(cli, side, lags, consumers) : redis_side_fail(side, status);
+  enum status status = lags == NULL ? STATUS_NO_MEMORY : lag_read(side, lags);
+  if (status == STATUS_OK) return lags;
+  (void)redis_side_fail(side, status);
   free(lags);
-  return code;
+  return NULL;
 }
 
+/* One server is enough for its half of the answer: it is asked for most when the other one is away. */
 enum cli_exit lag_show(struct cli *cli) {
-  PGresult *consumers;
-  enum cli_exit code =
-      cli_query(cli,
-                "SELECT kind, name, position, behind, presence.to_ms(unread_since) AS unread_since_ms, lost"
-                " FROM presence.reader ORDER BY kind, name",
-                0, NULL, &consumers);
+  struct redis_side side;
+  enum cli_exit code = redis_side_open(cli, &side);
   if (code == CLI_OK) {
-    struct redis_side side;
-    code = redis_side_open(cli, &side);
-    if (code == CLI_OK) code = read_and_print(cli, &side, consumers);
-    redis_side_close(&side);
+    PGresult *consumers;
+    bool postgres_said = cli_query(cli,
+                                   "SELECT kind, name, position, behind, presence.to_ms(unread_since) AS unread_since_ms, lost"
+                                   " FROM presence.reader ORDER BY kind, name",
+                                   0, NULL, &consumers) == CLI_OK;
+    struct partition_lag *lags = ask_redis(&side);
+    code = print_lag(cli, &side, lags, postgres_said ? consumers : NULL);
+    if (code == CLI_OK && (!postgres_said || lags == NULL)) code = CLI_FAILED;
+    free(lags);
+    PQclear(consumers);
   }
-  PQclear(consumers);
+  redis_side_close(&side);
   return code;
 }

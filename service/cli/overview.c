@@ -8,7 +8,19 @@ struct redis_overview {
   const char *state; /* "up", "initialising", "down" */
   const char *mode;
   int64_t unpublished, oldest_age_ms;
+  bool served_known;
+  int64_t served; /* partitions that a worker has leased */
 };
+
+static void look_at_leases(struct redis_side *side, struct redis_overview *overview) {
+  enum status status = redis_side_ask_all(side, store_served_encode);
+  for (uint32_t p = 0; p < side->partitions && status == STATUS_OK; p++) {
+    bool served = false;
+    status = store_served_decode(side->round.replies[p], &served);
+    overview->served += served;
+  }
+  overview->served_known = status == STATUS_OK;
+}
 
 static struct redis_overview look_at_redis(struct redis_side *side) {
   struct redis_overview overview = {.state = "down"};
@@ -27,6 +39,7 @@ static struct redis_overview look_at_redis(struct redis_side *side) {
     (void)redis_side_fail(side, status);
   }
   free(lags);
+  if (strcmp(overview.state, "down") != 0) look_at_leases(side, &overview);
   return overview;
 }
 
@@ -72,6 +85,7 @@ enum cli_exit status_show(struct cli *cli) {
     add_text(&table, "redis", redis.state);
     add_text(&table, "redis_mode", redis.mode);
     add_number(&table, "partitions", true, side.partitions);
+    add_number(&table, "served_partitions", redis.served_known, redis.served);
     add_number(&table, "unpublished", redis_up, redis.unpublished);
     add_number(&table, "oldest_unpublished_age_ms", redis_up, redis.oldest_age_ms);
     add_text(&table, "postgres", postgres_up ? "up" : pg_client_is_up(cli->pg) ? "not migrated" : "down");

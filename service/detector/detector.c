@@ -24,12 +24,16 @@
 /* Also where nothing is due a step runs so often: it drops listeners that have gone. */
 #define IDLE_STEP_US 1000000
 #define RETRY_MS 50
+/* The clock moves with every mark. Where it stands for longer nobody hears, whoever still counts as a listener. */
+#define STANDS_US 1000000
 #define WARN_INTERVAL_US 10000000
 
 /* What is remembered of each partition. */
 struct lane {
   int64_t cutoff_ms;    /* at the last look */
   int64_t idle_step_us; /* monotonic time of the next step without need */
+  int64_t presence_ms;  /* the presence clock at the last look, */
+  int64_t moved_us;     /* and the monotonic time when it was last seen to move */
   int64_t listeners;
   struct metric_series *oldest_age;
 };
@@ -170,6 +174,8 @@ static enum status serve(struct detector *detector, uint32_t partition, const re
   lane->cutoff_ms = look.cutoff_ms;
 
   int64_t now_us = clock_monotonic_us(detector->options.clock);
+  if (look.presence_ms != lane->presence_ms) lane->moved_us = now_us;
+  lane->presence_ms = look.presence_ms;
   if (due == 0 && now_us < lane->idle_step_us) return STATUS_OK;
   lane->idle_step_us = now_us + IDLE_STEP_US;
   status = expire(detector, partition, buckets, due);
@@ -197,9 +203,10 @@ static enum status look(struct detector *detector) {
 
 /* Every API loop marks every partition: any partition held tells, the largest figure is the newest. */
 static void observe_listeners(struct detector *detector) {
-  int64_t most = 0;
+  int64_t most = 0, now_us = clock_monotonic_us(detector->options.clock);
   for (uint32_t partition = 0; partition < detector->options.held->partitions; partition++) {
-    if (detector->lanes[partition].listeners > most) most = detector->lanes[partition].listeners;
+    const struct lane *lane = &detector->lanes[partition];
+    if (lane->listeners > most && now_us - lane->moved_us < STANDS_US) most = lane->listeners;
   }
   metric_set(detector->listeners, (double)most);
 }

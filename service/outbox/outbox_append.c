@@ -7,6 +7,7 @@
 
 #include "event_id.h"
 #include "failpoint.h"
+#include "log.h"
 #include "pg_array.h"
 
 /* The array parameters of presence.append, in its order, after the partition. */
@@ -242,7 +243,12 @@ static enum status append_halving(struct pg_client *client, struct batch *batch,
   if (status == STATUS_REFUSED && is_about_a_row(result)) {
     if (count == 1) {
       status = reject(client, batch->partition, entries, result);
-      if (status == STATUS_OK) counts->rejected++;
+      if (status == STATUS_OK) {
+        counts->rejected++;
+        log_error("transition_rejected", LOG_STR("partition", batch->partition), LOG_TEXT("tenant", entries->tenant),
+                  LOG_TEXT("device", entries->device), LOG_STR("state", state_name(entries->type)),
+                  LOG_STR("error", PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)));
+      }
     } else {
       size_t half = count / 2;
       status = append_halving(client, batch, entries, half, counts);

@@ -237,17 +237,18 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
   int64_t lag_ms = 0;
   enum status worst = look(publisher);
   const struct redis_round *looks = &publisher->looks;
+  bool away = false; /* a server is: waiting for it once is enough, but the figures of all partitions stay true */
   *sleep_us = IDLE_US;
   for (size_t i = 0; i < looks->count; i++) {
     bool waiting = false;
     enum status status = looks->statuses[i];
     if (status == STATUS_OK) status = observe_look(publisher, looks->partitions[i], looks->replies[i], &lag_ms, &waiting);
-    if (status == STATUS_OK && waiting) {
+    if (status == STATUS_OK && waiting && !away) {
       status = publish(publisher, looks->partitions[i]);
       *sleep_us = 0;
     }
     if (status != STATUS_OK) worst = status;
-    if (status == STATUS_CLOSED || status == STATUS_UNAVAILABLE) break; /* a server is away: waiting for it once is enough */
+    away = away || status == STATUS_CLOSED || status == STATUS_UNAVAILABLE;
   }
   observe_lag(publisher, lag_ms);
   if (worst != STATUS_OK) *sleep_us = RETRY_US;

@@ -1,4 +1,4 @@
-/* store_server.c: lease, adopt, adopted: what concerns a partition as a whole. */
+/* store_server.c: lease, served, adopt, adopted: what concerns a partition as a whole. */
 #include "store_common.h"
 
 enum status store_lease_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition, struct str worker,
@@ -21,6 +21,21 @@ enum status store_lease_decode(const redisReply *reply, struct lease_result *res
   enum status status = store_int_at(reply, 1, &mine);
   if (!status) status = store_int_at(reply, 2, &result->workers);
   if (!status) result->mine = mine != 0;
+  return status;
+}
+
+enum status store_served_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) {
+  call_begin(call, SCRIPT_SERVED, 1);
+  call_partition_key(call, target, PARTITION_LEASE, partition);
+  call_run_id(call, NULL);
+  return call_end(call);
+}
+
+enum status store_served_decode(const redisReply *reply, bool *served) {
+  int64_t number;
+  if (!reply_is_ok(reply, 2)) return STATUS_PROTOCOL;
+  enum status status = store_int_at(reply, 1, &number);
+  if (!status) *served = number != 0;
   return status;
 }
 

@@ -93,7 +93,6 @@ static void what_is_not_there_is_1(void **state) {
   REFUSED(1, "no such token", "token", "revoke", "999999");
   REFUSED(1, "no rejected transition has the id 999999", "rejected", "retry", "999999");
   REFUSED(1, "No such file or directory", "tenant", "list", "--postgres-url", "host=/nowhere");
-  REFUSED(1, "Redis", "lag", "--redis-url", "unix:///nowhere/redis.sock");
   world_new_tenant(shared, NULL);
   REFUSED(1, "exists already", "tenant", "create", shared->tenant);
   REFUSED(1, "ever recorded", "device", "show", shared->tenant, "nobody");
@@ -216,6 +215,45 @@ static void status_and_lag(void **state) {
   json_decref(status), json_decref(lag), json_decref(half);
 }
 
+static int64_t served_partitions(void) {
+  json_t *status = control_json("status");
+  int64_t served = number_of(status, "served_partitions");
+  json_decref(status);
+  return served;
+}
+
+static void status_tells_whether_workers_work(void **state) {
+  (void)state;
+  WAIT_UNTIL(served_partitions() == 8, 10000);
+  presenced_pause(shared->service);
+  WAIT_UNTIL(served_partitions() == 0, 10000);
+  presenced_resume(shared->service);
+  WAIT_UNTIL(served_partitions() == 8, 10000);
+}
+
+/* Each server's half of the answer, without the other one. */
+static void lag_without_one_of_the_servers(void **state) {
+  (void)state;
+  struct outcome no_redis = world_presencectl(shared, "lag", "--json", "--redis-url", "unix:///nowhere/redis.sock", NULL);
+  assert_int_equal(no_redis.code, 1);
+  assert_non_null(strstr(no_redis.err, "presencectl: Redis: "));
+  json_t *half = parse(no_redis.out);
+  assert_true(json_is_null(json_object_get(half, "partitions")));
+  assert_true(json_is_array(json_object_get(half, "consumers")));
+  json_decref(half);
+  struct outcome no_postgres = world_presencectl(shared, "lag", "--json", "--postgres-url", "host=/nowhere", NULL);
+  assert_int_equal(no_postgres.code, 1);
+  assert_non_null(strstr(no_postgres.err, "presencectl: PostgreSQL: "));
+  half = parse(no_postgres.out);
+  assert_int_equal(json_array_size(json_object_get(half, "partitions")), 8);
+  assert_true(json_is_null(json_object_get(half, "consumers")));
+  json_decref(half);
+  no_postgres = world_presencectl(shared, "lag", "--postgres-url", "host=/nowhere", NULL);
+  assert_int_equal(no_postgres.code, 1);
+  assert_non_null(strstr(no_postgres.out, "oldest_age"));
+  assert_null(strstr(no_postgres.out, "position"));
+}
+
 static void events_of_a_tenant(void **state) {
   (void)state;
   world_new_tenant(shared, NULL);
@@ -304,6 +342,8 @@ int main(void) {
       cmocka_unit_test(events_of_a_tenant),
       cmocka_unit_test(a_tail_follows),
       cmocka_unit_test(status_and_lag),
+      cmocka_unit_test(status_tells_whether_workers_work),
+      cmocka_unit_test(lag_without_one_of_the_servers),
       cmocka_unit_test(rejected_are_listed_and_tried_again),
       cmocka_unit_test(help_and_version),
   };

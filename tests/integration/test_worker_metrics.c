@@ -40,6 +40,39 @@ static void test_transitions_and_detection(void **state) {
   world_end(world);
 }
 
+/* While nobody hears there is no listener, whether the API stands still or Redis is away. */
+static void test_no_listeners_while_the_clock_stands(void **state) {
+  const char *const environment[] = {"PRESENCE_OUTAGE_MS=500", NULL};
+  struct world *world =
+      world_start(state, &(struct world_options){.proxies = true, .roles = "worker", .environment = environment});
+  struct presenced *api = world_process(world, "api", NULL);
+  WAIT_UNTIL(metric(world, "presence_listeners") == 1, 15000);
+  presenced_pause(api);
+  WAIT_UNTIL(metric(world, "presence_listeners") == 0, 15000);
+  presenced_resume(api);
+  WAIT_UNTIL(metric(world, "presence_listeners") == 1, 15000);
+  proxy_refuse(world->redis_proxy, true);
+  proxy_cut(world->redis_proxy);
+  WAIT_UNTIL(metric(world, "presence_listeners") == 0, 15000);
+  proxy_refuse(world->redis_proxy, false);
+  WAIT_UNTIL(metric(world, "presence_listeners") == 1, 15000);
+  world_end(world);
+}
+
+static void test_a_refused_transition_is_told(void **state) {
+  struct world *world = world_start(state, &(struct world_options){0});
+  sql_text(&world->database, "ALTER TABLE presence.device ADD CONSTRAINT test CHECK (device <> 'bad')", NULL);
+  beat(world, "bad", 60000);
+  WAIT_UNTIL(metric(world, "presence_rejected_total") == 1, 10000);
+  assert_true(presenced_logged(world->service, "event=transition_rejected"));
+  assert_true(presenced_logged(world->service, text_format("tenant=%s device=bad state=online", world->tenant)));
+  world_drain(world); /* it is out of the stream: what brings it back is the retry */
+  sql_text(&world->database, "ALTER TABLE presence.device DROP CONSTRAINT test", NULL);
+  assert_non_null(strstr(world_control(world, "rejected", "retry", NULL), "appended"));
+  history_wait(&world->database, world->tenant, "bad", "online");
+  world_end(world);
+}
+
 /* A due member without facts: removed, counted, nobody is declared offline. */
 static void test_orphans_are_removed_and_counted(void **state) {
   struct world *world = world_start(state, &(struct world_options){0});
@@ -82,6 +115,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_open_sessions_of_each_tenant, world_teardown),
       cmocka_unit_test_teardown(test_transitions_and_detection, world_teardown),
+      cmocka_unit_test_teardown(test_no_listeners_while_the_clock_stands, world_teardown),
+      cmocka_unit_test_teardown(test_a_refused_transition_is_told, world_teardown),
       cmocka_unit_test_teardown(test_orphans_are_removed_and_counted, world_teardown),
       cmocka_unit_test_teardown(test_a_reader_that_falls_behind_is_told, world_teardown),
   };

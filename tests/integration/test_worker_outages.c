@@ -5,6 +5,13 @@
 
 static const char *device(int number) { return text_format("d%d", number); }
 
+/* What /metrics says of all partitions together. */
+static int64_t backlog_shown(struct world *world) {
+  double sum = 0;
+  for (int p = 0; p < 8; p++) sum += metric(world, text_format("presence_publish_backlog{partition=\"%d\"}", p));
+  return (int64_t)sum;
+}
+
 static void test_postgres_away_for_a_while(void **state) {
   struct world *world = world_start(state, &(struct world_options){0});
   beat(world, "before", 400);
@@ -17,6 +24,7 @@ static void test_postgres_away_for_a_while(void **state) {
   assert_true(keyspace_unpublished(&world->redis) >= 60);
   WAIT_UNTIL(metric(world, "presence_publish_lag_seconds") > 0.1, 5000);
   WAIT_UNTIL(metric(world, "presence_postgres_up") == 0, 5000);
+  WAIT_UNTIL(backlog_shown(world) == keyspace_unpublished(&world->redis), 5000); /* of all partitions */
   postgres_server_restart();
   database_reconnect(&world->database);
   history_wait(&world->database, world->tenant, device(0), "online offline(disconnect) online");
