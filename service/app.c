@@ -17,6 +17,7 @@
 #include "events.h"
 #include "log.h"
 #include "metrics.h"
+#include "notify.h"
 #include "outbox.h"
 #include "rate_limit.h"
 #include "version.h"
@@ -259,7 +260,9 @@ enum status app_run(struct app *app, char **error) {
     api_started = true; /* some of its threads, where it failed */
   }
   if (status == STATUS_OK) {
+    notify_service_manager("READY=1");
     int number = wait_for_signal();
+    notify_service_manager("STOPPING=1");
     log_info("stopping", LOG_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
   } else if (asprintf(error, "cannot start threads: %s", status_name(status)) < 0) {
     *error = NULL;
