@@ -25,7 +25,7 @@ include deploy/local/config.mk
 
 ## What is built. A new source file is found by its folder; nothing is listed by name but the programs.
 
-mains := service/main.c service/cli/main.c $(wildcard service/tools/*_main.c) service/tools/embed.c
+mains := service/main.c service/cli/main.c $(wildcard service/tools/*_main.c) service/tools/embed.c service/tools/manual.c
 sources := $(filter-out $(mains),$(wildcard service/*.c service/*/*.c))
 library := $(BUILD)/libpresence.a
 programs := $(if $(wildcard service/main.c),$(BUILD)/presenced) \
@@ -101,11 +101,11 @@ $(embedded): $(BUILD)/gen/embedded_%.c: $(BUILD)/embed $(BUILD)/gen/%.list
 $(BUILD)/gen/%.list: always
 	@mkdir -p $(@D) && $(call if_changed,echo '$($*)')
 
-# gen/version.h: #define PRESENCE_VERSION, from git, in a tree without git from the change log.
+# gen/version.h: #define PRESENCE_VERSION
 $(BUILD)/gen/version.h: always
 	@mkdir -p $(@D) && $(call if_changed,printf '#define PRESENCE_VERSION "%s"\n' "$(version)")
-version = $(shell git describe --tags --always --dirty 2>/dev/null || sed -n 's/^## \([0-9.]*\).*/\1/p;T;q' CHANGELOG.md)
-$(filter $(BUILD)/obj/%,$(library_objects)) $(call object,$(filter-out service/tools/embed.c,$(mains))): | $(BUILD)/gen/version.h
+version = $(shell deploy/version)
+$(filter $(BUILD)/obj/%,$(library_objects)) $(call object,$(filter-out service/tools/embed.c service/tools/manual.c,$(mains))): | $(BUILD)/gen/version.h
 
 if_changed = $(1) >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
@@ -114,6 +114,7 @@ if_changed = $(1) >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new
 
 include tests/tests.mk
 include tests/bench/bench.mk
+include deploy/install.mk
 
 ## For people
 

@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+"""The Debian package in a bare Debian of the machine's own release: apt installs it, nothing starts, it works, lintian has nothing to
+say, it goes away again. Needs root and the package mirror; takes a minute or two."""
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.environ["PRESENCE_ROOT"] + "/tests/ops")
+import checks  # noqa: E402
+
+folder = None
+APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y")
+
+
+def deb():
+    (package,) = glob.glob(checks.BUILD + "/deb/*.deb")
+    return package
+
+
+def inside(*command):
+    clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+    return checks.run("chroot", folder, *command, env=clean)
+
+
+def release():
+    return re.search(r"^VERSION_CODENAME=(\w+)", open("/etc/os-release", encoding="utf-8").read(), re.M).group(1)
+
+
+def mirror():
+    targets = checks.run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(LABEL)", "Created-By: Packages")
+    for line in targets.splitlines():
+        site, codename, label = line.split(" ", 2)
+        if codename == release() and label == "Debian":
+            return site
+    raise checks.Skip(f"apt knows no mirror for {release()}")
+
+
+def test_a_bare_debian_is_made():
+    global folder
+    if os.getuid() != 0 or not shutil.which("mmdebstrap"):
+        raise checks.Skip("needs root and mmdebstrap")
+    site = mirror()
+    folder = tempfile.mkdtemp(dir="/var/tmp", prefix="presence-chroot.")
+    checks.run("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", release(), folder, site)
+    for name in glob.glob("/etc/apt/apt.conf.d/99*"):  # proxies and time-outs of this machine
+        shutil.copy(name, folder + "/etc/apt/apt.conf.d/")
+    for name in ("/etc/resolv.conf", "/etc/hosts"):
+        shutil.copy(name, folder + name)
+    os.chmod(folder, 0o755)
+
+
+def needs_debian(test):
+    def wrapped():
+        if folder is None:
+            raise checks.Skip("there is no bare Debian to install into")
+        test()
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+@needs_debian
+def test_apt_installs_it_and_starts_nothing():
+    shutil.copy(deb(), folder + "/tmp/presence.deb")
+    inside(*APT, "update")
+    inside(*APT, "install", "--no-install-recommends", "/tmp/presence.deb")
+    running = []
+    for link in glob.glob("/proc/[0-9]*/root"):
+        try:
+            if os.readlink(link) == folder:
+                running.append(link)
+        except OSError:
+            pass
+    assert not running, f"started: {running}"
+    assert not glob.glob(folder + "/etc/systemd/system/**/presenced*", recursive=True), "a unit is enabled"
+    assert re.match(r"presence:x:\d+:\d+:Presence service:", inside("getent", "passwd", "presence"))
+
+
+@needs_debian
+def test_it_runs_as_its_user_and_says_what_is_missing():
+    for program in ("presenced", "presencectl", "presence-sim"):
+        assert inside(program, "--version").startswith(program + " ")
+    done = subprocess.run(["chroot", "--userspec=presence", folder, "presenced", "--startup-wait-ms", "0"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, env={"PATH": "/usr/bin"})
+    assert done.returncode == 1 and "cannot reach PostgreSQL" in done.stdout, done.stdout
+    listed = inside("dpkg", "-V", "presence")
+    assert "usr/bin" not in listed, f"files differ from the package's: {listed}"
+
+
+@needs_debian
+def test_an_upgrade_keeps_configuration_and_runs_no_service():
+    os.makedirs(folder + "/etc/presence")
+    with open(folder + "/etc/presence/presence.conf", "w", encoding="utf-8") as file:
+        file.write("listen = 127.0.0.1:1\n")
+    inside(*APT, "install", "--reinstall", "/tmp/presence.deb")
+    assert open(folder + "/etc/presence/presence.conf", encoding="utf-8").read() == "listen = 127.0.0.1:1\n"
+
+
+@needs_debian
+def test_lintian_has_nothing_to_say():
+    inside(*APT, "install", "--no-install-recommends", "lintian")
+    print(inside("lintian", "--allow-root", "--fail-on", "error,warning", "--info", "/tmp/presence.deb"))
+
+
+@needs_debian
+def test_it_goes_away_without_a_trace_but_its_user_and_configuration():
+    inside(*APT, "purge", "presence")
+    left = [name for place in ("usr", "var", "lib") for name in glob.glob(f"{folder}/{place}/**/presence*", recursive=True)
+            if "/tmp/" not in name and "/var/log" not in name and "/var/cache" not in name]
+    assert not left, left
+    assert os.path.exists(folder + "/etc/presence/presence.conf")
+
+
+def test_the_same_sources_give_the_same_package():
+    def digest():
+        return hashlib.sha256(open(deb(), "rb").read()).hexdigest()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    first = digest()
+    checks.run("make", "-C", checks.ROOT, "DEBUG=1", "deb", env=clean)
+    assert digest() == first
+
+
+try:
+    checks.main(
+        test_a_bare_debian_is_made,
+        test_apt_installs_it_and_starts_nothing,
+        test_it_runs_as_its_user_and_says_what_is_missing,
+        test_an_upgrade_keeps_configuration_and_runs_no_service,
+        test_lintian_has_nothing_to_say,
+        test_it_goes_away_without_a_trace_but_its_user_and_configuration,
+        test_the_same_sources_give_the_same_package,
+    )
+finally:
+    if folder is not None:
+        shutil.rmtree(folder)
