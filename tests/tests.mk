@@ -65,6 +65,8 @@ $(bench_program): tests/bench/test_bench.sh
 .PHONY: bench-ready
 bench-ready: $(BUILD)/bench_scripts $(bench_program)
 
+include tests/ops/ops.mk
+
 FUZZ_SECONDS ?= 60
 fuzz: ## each fuzz target for FUZZ_SECONDS=60; inputs found are kept in build/fuzz/corpus
 	@deploy/local/setup fuzz
@@ -83,6 +85,7 @@ fuzz_too := $(if $(SANITIZER)$(filter-out $(TESTS),$(test_folders)),,$(wildcard 
 
 model_too := $(if $(fuzz_too),build/model/tests/model/test_model)
 browser_too := $(if $(fuzz_too),$(browser_program))
+ops_too := $(if $(fuzz_too),$(ops_programs))
 
 # As many jobs as there are cores, where the caller has not said how many.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -90,16 +93,17 @@ jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address|undefined|thread: only so; TESTS="unit scripts": only those
 	@$(foreach build,$(test_builds),$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@$(if $(browser_too),$(MAKE) --no-print-directory browser-ready)
+	@$(if $(ops_too),$(MAKE) --no-print-directory ops-ready)
 	@$(if $(fuzz_too),deploy/local/setup fuzz; $(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built)
 	@$(if $(model_too),deploy/local/setup model; $(MAKE) --no-print-directory $(model_too))
-	@FUZZ_SECONDS=5 tests/run $(dir $(model_too) $(browser_too)) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) \
+	@FUZZ_SECONDS=5 tests/run $(sort $(dir $(model_too) $(browser_too) $(ops_too))) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) \
 	  $(if $(fuzz_too),build/fuzz/tests/fuzz)
 
-test-all: ## also thread sanitizer, valgrind and a minute of fuzzing each
+test-all: ## also thread sanitizer, valgrind, a minute of fuzzing each, the Debian package in a bare Debian
 	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
-	@$(MAKE) --no-print-directory browser-ready
+	@$(MAKE) --no-print-directory browser-ready package-ready
 	@$(MAKE) --no-print-directory $(jobs) $(build_debug) bench-ready
 	@deploy/local/setup fuzz valgrind model; $(MAKE) --no-print-directory build/model/tests/model/test_model
 	@$(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(dir $(browser_program) $(bench_program)) $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(sort $(dir $(browser_program) $(bench_program) $(ops_programs) $(package_programs))) $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
 	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz

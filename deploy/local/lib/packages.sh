@@ -18,6 +18,8 @@ packages_of() {
       command -v node >/dev/null || echo nodejs
       command -v npm >/dev/null || echo npm
       ;;
+    ops) echo python3 python3-yaml mandoc ;;
+    package) echo mmdebstrap ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) die "no such group of packages: $1" ;;
   esac

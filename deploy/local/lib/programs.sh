@@ -154,3 +154,18 @@ find_pgbouncer() {
   fi
   program_works pgbouncer || touch "$deps/pgbouncer.none"
 }
+
+# Checks alerting rules; only tests need it, as above.
+promtool_ready() { [ -e "$deps/promtool.none" ] || program_works promtool; }
+
+find_promtool() {
+  local path
+  path=$(command -v promtool || true)
+  if [ -n "$path" ]; then
+    link_system_program promtool "$path"
+  elif (private_tree "$(own_release)" "$deps/prometheus" prometheus prometheus); then
+    rm -rf "$deps"/prometheus/usr/bin/prometheus "$deps"/prometheus/usr/share
+    link_tree_program promtool prometheus usr/bin/promtool
+  fi
+  program_works promtool || touch "$deps/promtool.none"
+}
