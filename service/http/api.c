@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "listener.h"
 #include "log.h"
 #include "pem.h"
@@ -223,23 +224,23 @@ static void sleep_ms(int64_t ms) {
   }
 }
 
-/* True when all threads have ended within limit_ms. */
-static bool join_all(struct api *api, int64_t limit_ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until); /* as pthread_timedjoin_np wants it */
-  until.tv_sec += (time_t)(limit_ms / 1000);
-  until.tv_nsec += (long)(limit_ms % 1000 * 1000000);
-  if (until.tv_nsec >= 1000000000) {
-    until.tv_nsec -= 1000000000;
-    until.tv_sec++;
-  }
+static bool try_join_all(struct api *api) {
   bool all = true;
   for (unsigned i = 0; i < api->count; i++) {
-    if (!api->workers[i].started) continue;
-    if (pthread_timedjoin_np(api->workers[i].thread, NULL, &until) == 0)
-      api->workers[i].started = false;
-    else
-      all = false;
+    struct api_worker *worker = &api->workers[i];
+    if (worker->started && pthread_tryjoin_np(worker->thread, NULL) == 0) worker->started = false;
+    all = all && !worker->started;
+  }
+  return all;
+}
+
+/* True when all threads have ended within limit_ms. pthread_timedjoin_np goes by the wall clock, which may step. */
+static bool join_all(struct api *api, int64_t limit_ms) {
+  int64_t until_ms = clock_monotonic_ms(clock_system()) + limit_ms;
+  bool all = try_join_all(api);
+  while (!all && clock_monotonic_ms(clock_system()) < until_ms) {
+    sleep_ms(2);
+    all = try_join_all(api);
   }
   return all;
 }
