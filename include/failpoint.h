@@ -4,8 +4,9 @@
  *
  * service/failpoints.def lists the names; a name that is not there does not compile. In builds with -DPRESENCE_FAILPOINTS=1 the
  * environment chooses one: PRESENCE_FAILPOINT=name[:count] (acts at the count-th hit, default 1, and only then) and
- * PRESENCE_FAILPOINT_ACTION=kill (default: SIGKILL to itself), pause (SIGSTOP to itself) or exit (status 70). Other builds have
- * no failure points: FAILPOINT is nothing. */
+ * PRESENCE_FAILPOINT_ACTION=kill (default: SIGKILL to itself), pause (SIGSTOP to itself), exit (status 70) or cut: the next
+ * request on each connection to a server reaches it and takes effect, its reply is lost with the connection (Unix sockets only).
+ * Other builds have no failure points: FAILPOINT is nothing. */
 #ifndef PRESENCE_FAILPOINT_H
 #define PRESENCE_FAILPOINT_H
 

@@ -3,12 +3,16 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "log.h"
 #include "str.h"
 
-enum action { ACTION_KILL, ACTION_PAUSE, ACTION_EXIT };
+enum action { ACTION_KILL, ACTION_PAUSE, ACTION_EXIT, ACTION_CUT };
+
+enum { FDS_MAX = 4096 };
 
 static struct {
   enum failpoint_id chosen; /* FAILPOINT_COUNT: none */
@@ -50,13 +54,14 @@ static enum status read_place(const char *text, char **error) {
 }
 
 static enum status read_action(const char *text, char **error) {
-  static const char *const words[] = {[ACTION_KILL] = "kill", [ACTION_PAUSE] = "pause", [ACTION_EXIT] = "exit"};
-  for (int action = ACTION_KILL; action <= ACTION_EXIT; action++)
+  static const char *const words[] = {
+      [ACTION_KILL] = "kill", [ACTION_PAUSE] = "pause", [ACTION_EXIT] = "exit", [ACTION_CUT] = "cut"};
+  for (int action = ACTION_KILL; action <= ACTION_CUT; action++)
     if (strcmp(text, words[action]) == 0) {
       failpoint.action = (enum action)action;
       return STATUS_OK;
     }
-  return refuse("PRESENCE_FAILPOINT_ACTION", "kill, pause or exit", error);
+  return refuse("PRESENCE_FAILPOINT_ACTION", "kill, pause, exit or cut", error);
 }
 
 enum status failpoint_init(char **error) {
@@ -74,6 +79,16 @@ enum status failpoint_init(char **error) {
   return status;
 }
 
+/* What is sent still arrives; the server learns that nobody reads when it answers (unix(7): EPIPE). What has arrived can still be
+ * read. */
+static void stop_reading(void) {
+  for (int fd = STDERR_FILENO + 1; fd < FDS_MAX; fd++) {
+    struct sockaddr_un peer = {0};
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && peer.sun_family == AF_UNIX) (void)shutdown(fd, SHUT_RD);
+  }
+}
+
 void failpoint_hit(enum failpoint_id id) {
   if (id != failpoint.chosen || atomic_fetch_sub(&failpoint.hits_left, 1) != 1) return;
   log_warn("failpoint", LOG_STR("name", names[id]));
@@ -83,5 +98,6 @@ void failpoint_hit(enum failpoint_id id) {
     (void)kill(getpid(), SIGSTOP); /* the whole process, not this thread: raise() is a thread's */
     break;
   case ACTION_EXIT: _exit(70);
+  case ACTION_CUT: stop_reading(); break;
   }
 }

@@ -2,6 +2,7 @@
  */
 #include "support/test.h"
 
+#include "failpoint.h"
 #include "support/fleet.h"
 
 #include <string.h>
@@ -20,15 +21,18 @@ static struct world *begin(void **state) {
   return world;
 }
 
-static struct outcome delete_with(struct world *world, const char *const *more) {
+static struct outcome delete_with(struct world *world, const char *failpoint, const char *action) {
   const char *environment[60];
   size_t count = 0;
   for (const char *const *each = world_environment(world); *each != NULL; each++) environment[count++] = *each;
-  for (; *more != NULL; more++) environment[count++] = *more;
+  if (failpoint != NULL) environment[count++] = text_format("PRESENCE_FAILPOINT=%s", failpoint);
+  if (failpoint != NULL) environment[count++] = text_format("PRESENCE_FAILPOINT_ACTION=%s", action);
   environment[count] = NULL;
   const char *const words[] = {"tenant", "delete", world->tenant, NULL};
   return run_program("presencectl", environment, words);
 }
+
+static struct outcome delete_tenant(struct world *world) { return delete_with(world, NULL, NULL); }
 
 static int64_t keys_left(struct world *world) {
   return redis_integer(&world->redis, "EVAL %s 0 %s", "return #redis.call('KEYS', ARGV[1])",
@@ -105,38 +109,48 @@ static void test_a_tenant_is_deleted_and_made_again(void **state) {
 static void test_nobody_writes_while_it_is_being_deleted(void **state) {
   struct world *world = begin(state);
   fleet_beat(world, 0, 200, 600000);
-  static const char *const at_the_first_step[] = {"PRESENCE_FAILPOINT=tenant_delete_step", NULL};
-  assert_int_equal(delete_with(world, at_the_first_step).code, 128 + 9);
+  assert_int_equal(delete_with(world, "tenant_delete_step", "kill").code, 128 + 9);
   int64_t open = redis_integer(&world->redis, "EVAL %s 0 %s",
                                "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do"
                                " n = n + redis.call('HLEN', key) end return n",
                                text_format("*:presence:session:v1:*:%s:*", world->tenant));
   assert_true(open < 200);
   assert_int_equal(status_of(world, world->client), 403);
-  struct outcome second = delete_with(world, (const char *const[]){NULL});
+  struct outcome second = delete_tenant(world);
   assert_int_equal(second.code, 0);
   expect_gone(world);
   assert_int_equal(fleet_with_history(world, "online offline(disconnect)"), 200);
-  struct outcome third = delete_with(world, (const char *const[]){NULL});
+  struct outcome third = delete_tenant(world);
   assert_int_equal(third.code, 1);
   assert_string_equal(third.err, "presencectl: no such tenant\n");
   world_check(world);
 }
 
-static void test_it_goes_on_wherever_it_was_killed(void **state) {
-  static const char *const places[] = {"tenant_delete_marked", "tenant_delete_step:3", "tenant_delete_published",
-                                       "tenant_delete_rows"};
-  for (size_t i = 0; i < LENGTH(places); i++) {
+/* At every place of the table that is one of tenant delete. */
+static void at_each_place(void **state, const char *action) {
+  for (int i = 0; i < FAILPOINT_COUNT; i++) {
+    const char *name = failpoint_names()[i];
+    if (strncmp(name, "tenant_delete_", 14) != 0) continue;
+    print_message("%s at %s\n", action, name);
     struct world *world = begin(state);
     fleet_beat(world, 0, 200, 600000);
-    const char *const killed[] = {text_format("PRESENCE_FAILPOINT=%s", places[i]), NULL};
-    assert_int_equal(delete_with(world, killed).code, 128 + 9);
-    assert_int_equal(delete_with(world, (const char *const[]){NULL}).code, 0);
+    if (strcmp(name, "tenant_delete_step") == 0) name = "tenant_delete_step:3"; /* the first: see above */
+    struct outcome first = delete_with(world, name, action);
+    bool killed = strcmp(action, "kill") == 0;
+    if (killed) assert_int_equal(first.code, 128 + 9);
+    if (!killed) assert_non_null(strstr(first.err, "event=failpoint"));
+    if (first.code != 0) { /* with its last reply lost it had done all */
+      struct outcome second = delete_tenant(world);
+      if (killed || strcmp(second.err, "presencectl: no such tenant\n") != 0) assert_int_equal(second.code, 0);
+    }
     expect_gone(world);
     assert_int_equal(fleet_with_history(world, "online offline(disconnect)"), 200);
     world_check(world);
   }
 }
+
+static void test_it_goes_on_wherever_it_was_killed(void **state) { at_each_place(state, "kill"); }
+static void test_it_goes_on_wherever_a_reply_is_lost(void **state) { at_each_place(state, "cut"); }
 
 /* Keys of a layout that today's settings do not name, and sessions that Redis has lost. */
 static void test_what_is_left_behind_goes_too(void **state) {
@@ -163,9 +177,8 @@ static void test_what_is_left_behind_goes_too(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_a_tenant_is_deleted_and_made_again),
-      cmocka_unit_test(test_nobody_writes_while_it_is_being_deleted),
-      cmocka_unit_test(test_it_goes_on_wherever_it_was_killed),
+      cmocka_unit_test(test_a_tenant_is_deleted_and_made_again), cmocka_unit_test(test_nobody_writes_while_it_is_being_deleted),
+      cmocka_unit_test(test_it_goes_on_wherever_it_was_killed),  cmocka_unit_test(test_it_goes_on_wherever_a_reply_is_lost),
       cmocka_unit_test(test_what_is_left_behind_goes_too),
   };
   return cmocka_run_group_tests(tests, start, world_teardown);

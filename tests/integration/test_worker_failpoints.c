@@ -1,27 +1,15 @@
-/* A worker ends, or stands still for a while, at every named place between two systems: each session is still told exactly once.
- * The places come from the table of names, so that a new one cannot be forgotten. */
+/* A worker ends, stands still for a while, or loses a reply at every named place between two systems: each session is still told
+ * exactly once. The places come from the table of names, so that a new one cannot be forgotten: all but those of presencectl
+ * (test_tenant_delete) must be reached here. */
 #include "support/test.h"
 
 #include "failpoint.h"
 #include "support/world.h"
 
-#include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #define DEVICES 12
-
-static const char *const *names_of_worker(void) {
-  static const char *names[FAILPOINT_COUNT + 1];
-  static const char *const modules[] = {"coordinator_", "detector_", "publisher_", "maintenance_", "rebuild_"};
-  size_t count = 0;
-  for (size_t i = 0; i < FAILPOINT_COUNT; i++) {
-    for (size_t j = 0; j < LENGTH(modules); j++) {
-      if (strncmp(failpoint_names()[i], modules[j], strlen(modules[j])) == 0) names[count++] = failpoint_names()[i];
-    }
-  }
-  names[count] = NULL;
-  return names;
-}
 
 static const char *device(int number) { return text_format("d%d", number); }
 
@@ -42,9 +30,13 @@ static void put_markers(struct world *world) {
   }
 }
 
+enum action { KILL, PAUSE, CUT };
+static const char *const actions[] = {"kill", "pause", "cut"};
+
 struct victim {
   struct presenced *process;
-  const char *name, *action;
+  enum action action;
+  const char *report; /* what it logs when it is there */
 };
 
 static bool has_stopped(const struct victim *victim) {
@@ -58,8 +50,13 @@ static bool has_stopped(const struct victim *victim) {
   return !read || state == NULL || strchr("TtZX", state[2]) != NULL;
 }
 
-static bool fell(const struct victim *victim) {
-  return strcmp(victim->action, "pause") == 0 ? has_stopped(victim) : !child_is_running(&victim->process->child);
+static bool was_there(const struct victim *victim) {
+  switch (victim->action) {
+  case KILL: return !child_is_running(&victim->process->child);
+  case PAUSE: return has_stopped(victim);
+  case CUT: break;
+  }
+  return presenced_logged(victim->process, victim->report);
 }
 
 static bool is_ready(const struct presenced *process) {
@@ -71,7 +68,8 @@ static bool is_ready(const struct presenced *process) {
 
 /* Sessions that end by themselves, one that is ended, one that comes back. */
 static void live_a_little(struct world *world) {
-  for (int i = 0; i < DEVICES; i++) beat(world, device(i), 300);
+  for (int i = 1; i < DEVICES; i++) beat(world, device(i), 300);
+  beat(world, device(0), 60000); /* ends by its disconnect, however slow the machine is */
   expect_status(world->client, 204, "POST", device_path(world, device(0), "/disconnect"), NULL);
   beat(world, device(0), 300);
 }
@@ -81,25 +79,35 @@ static void wait_for_histories(struct world *world) {
   for (int i = 1; i < DEVICES; i++) history_wait(&world->database, world->tenant, device(i), "online offline(timeout)");
 }
 
-static void survives(void **state, const char *name, const char *action) {
-  print_message("%s at %s\n", action, name);
+/* Reaches the place; where that ends it or makes it stand still there is a second worker afterwards. */
+static struct victim start_victim(struct world *world, struct presenced *api, const char *name, enum action action) {
+  const char *environment[] = {text_format("PRESENCE_FAILPOINT=%s", name),
+                               text_format("PRESENCE_FAILPOINT_ACTION=%s", actions[action]), NULL};
+  struct victim victim = {
+      .process = world_spawn(world, "worker", environment), .action = action, .report = text_format("failpoint name=%s", name)};
+  WAIT_UNTIL(is_ready(api) || was_there(&victim), 15000);
+  bool early = was_there(&victim);
+  if (early && action != CUT) world_process(world, "worker", NULL);
+  presenced_wait_ready(api);
+  live_a_little(world);
+  WAIT_UNTIL_TEXT(was_there(&victim), 15000, text_format("%s was never reached", name));
+  if (!early && action != CUT) world_process(world, "worker", NULL);
+  return victim;
+}
+
+static void survives(void **state, const char *name, enum action action) {
+  print_message("%s at %s\n", actions[action], name);
   struct world *world = world_start(state, &(struct world_options){.no_service = true});
-  const char *environment[] = {text_format("PRESENCE_FAILPOINT=%s", name), text_format("PRESENCE_FAILPOINT_ACTION=%s", action),
-                               NULL};
   if (strcmp(name, "publisher_put_aside") == 0) put_broken_entries(world);
   if (strncmp(name, "publisher_marker", 16) == 0 || strcmp(name, "publisher_repaired") == 0) put_markers(world);
-  struct presenced *api = world_process(world, "api", NULL);
-  struct victim victim = {.process = world_spawn(world, "worker", environment), .name = name, .action = action};
-  WAIT_UNTIL(is_ready(api) || fell(&victim), 15000);
-  if (fell(&victim)) world_process(world, "worker", NULL);
-  presenced_wait_ready(api);
-  world->service = api;
-  world_talk_to(world, api);
-  live_a_little(world);
-  WAIT_UNTIL_TEXT(fell(&victim), 15000, text_format("%s was never reached", name));
-  if (world->process_count == 2) world_process(world, "worker", NULL);
+  world->service = world_process(world, "api", NULL);
+  world_talk_to(world, world->service);
+  struct victim victim = start_victim(world, world->service, name, action);
+  int64_t paused_ms = wait_now_ms();
   wait_for_histories(world);
-  if (strcmp(action, "pause") == 0) { /* goes on with what it knew then */
+  if (action == CUT) assert_true(presenced_logged(victim.process, "redis_connection_lost"));
+  if (action == PAUSE) { /* goes on with what it knew then */
+    if (test_is_whole()) WAIT_UNTIL(wait_now_ms() - paused_ms >= 5000, 6000);
     presenced_resume(victim.process);
     live_a_little(world);
     for (int i = 1; i < DEVICES; i++) {
@@ -111,18 +119,24 @@ static void survives(void **state, const char *name, const char *action) {
   world_teardown(state);
 }
 
-static void test_killed_at_each_place(void **state) {
-  for (const char *const *name = names_of_worker(); *name != NULL; name++) survives(state, *name, "kill");
+/* Every place, or each third of them, another third on another day. */
+static void at_each_place(void **state, enum action action, bool all) {
+  int64_t day = (int64_t)time(NULL) / 86400;
+  for (int i = 0; i < FAILPOINT_COUNT; i++) {
+    const char *name = failpoint_names()[i];
+    if (strncmp(name, "tenant_delete_", 14) != 0 && (all || (i + day) % 3 == 0)) survives(state, name, action);
+  }
 }
 
-static void test_paused_at_each_place(void **state) {
-  for (const char *const *name = names_of_worker(); *name != NULL; name++) survives(state, *name, "pause");
-}
+static void test_killed_at_each_place(void **state) { at_each_place(state, KILL, true); }
+static void test_paused_at_each_place(void **state) { at_each_place(state, PAUSE, test_is_whole()); }
+static void test_a_reply_is_lost_at_each_place(void **state) { at_each_place(state, CUT, true); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_killed_at_each_place, world_teardown),
       cmocka_unit_test_teardown(test_paused_at_each_place, world_teardown),
+      cmocka_unit_test_teardown(test_a_reply_is_lost_at_each_place, world_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

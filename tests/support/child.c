@@ -43,6 +43,7 @@ static void become(const struct child_options *options, int out, int log, const 
   if (prctl(PR_SET_PDEATHSIG, options->death_signal != 0 ? options->death_signal : SIGKILL) != 0) _exit(127);
   int nothing = open("/dev/null", O_RDONLY);
   if (dup2(nothing, 0) < 0 || dup2(out, 1) < 0 || dup2(log, 2) < 0) _exit(127);
+  if (close_range(3, ~0U, 0) != 0) _exit(127); /* the test's own connections are not the program's */
   signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

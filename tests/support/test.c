@@ -14,6 +14,8 @@
 /* Peers go away in tests: writing to one is an error value, no signal. Children get the default back. */
 __attribute__((constructor)) static void ignore_broken_pipes(void) { signal(SIGPIPE, SIG_IGN); }
 
+bool test_is_whole(void) { return getenv("TEST_WHOLE") != NULL; }
+
 int64_t wait_now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

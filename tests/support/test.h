@@ -10,6 +10,9 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
+/* True in make test-all (TEST_WHOLE=1): also what takes long. */
+bool test_is_whole(void);
+
 int64_t wait_now_ms(void);                 /* monotonic */
 void wait_pause(void);                     /* a few ms between two looks */
 int64_t wait_limit_ms(int64_t timeout_ms); /* longer under sanitizers, which slow everything down */

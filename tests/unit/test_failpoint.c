@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,34 @@ static void pauses_or_exits_on_demand(void **state) {
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 70);
 }
 
+/* The request arrives, the answer does not: neither one that is sent later, nor is there an error before it is. */
+static void cuts_the_way_back_on_demand(void **state) {
+  (void)state;
+  int pair[2];
+  char byte = 0;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    setenv("PRESENCE_FAILPOINT", "publisher_read", 1);
+    setenv("PRESENCE_FAILPOINT_ACTION", "cut", 1);
+    char *error = NULL;
+    close(STDERR_FILENO);
+    close(pair[1]);
+    if (failpoint_init(&error) != STATUS_OK) _exit(2);
+    FAILPOINT(publisher_read);
+    if (write(pair[0], "?", 1) != 1) _exit(3);
+    _exit(read(pair[0], &byte, 1) == 0 ? 0 : 4);
+  }
+  close(pair[0]);
+  assert_int_equal(read(pair[1], &byte, 1), 1);
+  assert_int_equal(byte, '?');
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  close(pair[1]);
+}
+
 static void without_a_choice_nothing_happens(void **state) {
   (void)state;
   int status = outcome("", "kill");
@@ -101,9 +130,13 @@ static void every_name_can_be_chosen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kills_by_default),          cmocka_unit_test(counts_hits),
-      cmocka_unit_test(pauses_or_exits_on_demand), cmocka_unit_test(without_a_choice_nothing_happens),
-      cmocka_unit_test(a_wrong_choice_is_refused), cmocka_unit_test(every_name_can_be_chosen),
+      cmocka_unit_test(kills_by_default),
+      cmocka_unit_test(counts_hits),
+      cmocka_unit_test(pauses_or_exits_on_demand),
+      cmocka_unit_test(cuts_the_way_back_on_demand),
+      cmocka_unit_test(without_a_choice_nothing_happens),
+      cmocka_unit_test(a_wrong_choice_is_refused),
+      cmocka_unit_test(every_name_can_be_chosen),
   };
   return cmocka_run_group_tests_name("failpoint", tests, NULL, NULL);
 }
