@@ -187,6 +187,22 @@ static void test_trim_keeps_what_came_later(void **state) {
   assert_string_equal(stage_history(&stage), "+d3 s1 at 0 ttl 1000\n+d4 s2 at 0 ttl 1000\n+late s3 at 0 ttl 1000");
 }
 
+/* A publisher that was paused between COMMIT and trim: the device has had another session since. */
+static void test_a_late_trim_keeps_a_later_close(void **state) {
+  (void)state;
+  struct stream_head head;
+  size_t count;
+  stage_beat(&stage, "d1", 1000);
+  stage_disconnect(&stage, "d1", NULL);
+  redisReply *reply = read_stream(10, &head, &count);
+  stage_beat(&stage, "d1", 1000);
+  stage_disconnect(&stage, "d1", NULL);
+  assert_int_equal(call(store_trim_encode(stage.call, stage.target, 0, stage.run_id, entries, count)), STATUS_OK);
+  freeReplyObject(reply);
+  assert_int_equal(redis_integer(&stage.redis, "XLEN test:presence:transitions:v1:{0}"), 2);
+  assert_int_equal(stage_look(&stage, "d1").state, STORE_CLOSED);
+}
+
 /* ---- leases */
 
 static void test_lease(void **state) {
@@ -251,6 +267,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_stream_entries),
     cmocka_unit_test(test_trim_after_the_server_changed),
     cmocka_unit_test(test_trim_keeps_what_came_later),
+    cmocka_unit_test(test_a_late_trim_keeps_a_later_close),
     cmocka_unit_test(test_lease),
     cmocka_unit_test(test_workers_that_are_silent),
     cmocka_unit_test(test_counts),
