@@ -5,7 +5,7 @@ comma := ,
 test_folders := unit scripts integration replay faults
 TESTS ?= $(test_folders)
 
-test_sources := $(wildcard $(patsubst %,tests/%/test_*.c,$(test_folders)))
+test_sources := $(wildcard $(patsubst %,tests/%/test_*.c,$(test_folders) soak))
 test_programs := $(patsubst %.c,$(BUILD)/%,$(test_sources))
 shim_sources := $(wildcard tests/support/*shim.c)
 support_objects := $(call object,$(filter-out $(shim_sources),$(wildcard tests/support/*.c)))
@@ -28,7 +28,14 @@ MINUTES ?= 10
 faults: ## the fault run; SEED=n MINUTES=n; the last line counts what went wrong
 	@$(MAKE) --no-print-directory $(jobs) DEBUG=1 tests-built
 	@deploy/local/setup servers
-	@TEST_TIMEOUT_S=$$(($(MINUTES) * 60 + 300)) FAULTS_SEED=$(SEED) FAULTS_SECONDS=$$(($(MINUTES) * 60)) tests/faults/run build/debug
+	@TEST_TIMEOUT_S=$$(($(MINUTES) * 60 + 300)) FAULTS_SEED=$(SEED) FAULTS_SECONDS=$$(($(MINUTES) * 60)) \
+	  tests/long-run build/debug faults/test_faults '^[0-9]+ faults, '
+
+.PHONY: soak
+soak: ## serves for MINUTES=10 while nothing may grow; the last line is the verdict
+	@$(MAKE) --no-print-directory $(jobs) DEBUG=1 tests-built
+	@deploy/local/setup servers
+	@SOAK_SECONDS=$$(($(MINUTES) * 60)) tests/long-run build/debug soak/test_soak '^soak '
 
 # Loaded into Redis, which may bring a libc of its own: no sanitizer, nothing needed from outside.
 $(BUILD)/%.so: tests/support/%.c $(config)
@@ -49,6 +56,16 @@ build_fuzz := CC=clang SANITIZER=fuzzer BUILD=build/fuzz
 # tests/model: the rules as a model, every interleaving of it looked at by spin.
 build/model/tests/model/%: tests/model/%.sh
 	@mkdir -p $(@D) && cp $< $@
+
+# tests/mutants: each protection taken out in a copy of the sources must make a test fail. MUTANTS="no_guard trim_all": only these.
+mutants_program := build/mutants/tests/mutants/test_mutants
+$(mutants_program): tests/mutants/test_mutants.sh
+	@mkdir -p $(@D) && cp $< $@
+.PHONY: mutants
+mutants: ## takes each protection out, one after the other: a test must notice; MUTANTS="no_guard trim_all": only those
+	@$(MAKE) --no-print-directory $(jobs) DEBUG=1 tests-built
+	@$(MAKE) --no-print-directory $(mutants_program)
+	@MUTANTS="$(MUTANTS)" TEST_TIMEOUT_S=3600 tests/run $(dir $(mutants_program))
 
 # The dashboard in Chromium, against the debug build.
 browser_program := build/debug/tests/browser/test_page
@@ -99,11 +116,13 @@ test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address
 	@FUZZ_SECONDS=5 tests/run $(sort $(dir $(model_too) $(browser_too) $(ops_too))) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) \
 	  $(if $(fuzz_too),build/fuzz/tests/fuzz)
 
-test-all: ## also thread sanitizer, valgrind, a minute of fuzzing each, the Debian package in a bare Debian
+test-all: ## also thread sanitizer, valgrind, mutants, soak, what takes long, a minute of fuzzing each, the Debian package in a bare Debian
 	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@$(MAKE) --no-print-directory browser-ready package-ready
 	@$(MAKE) --no-print-directory $(jobs) $(build_debug) bench-ready
-	@deploy/local/setup fuzz valgrind model; $(MAKE) --no-print-directory build/model/tests/model/test_model
+	@deploy/local/setup fuzz valgrind model; $(MAKE) --no-print-directory build/model/tests/model/test_model $(mutants_program)
 	@$(MAKE) --no-print-directory $(jobs) $(build_fuzz) fuzzers-built
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model $(sort $(dir $(browser_program) $(bench_program) $(ops_programs) $(package_programs))) $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
+	@TEST_WHOLE=1 TEST_TIMEOUT_S=1800 FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/model/tests/model build/debug/tests/soak \
+	  $(sort $(dir $(browser_program) $(bench_program) $(ops_programs) $(package_programs) $(mutants_program))) \
+	  $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
 	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz

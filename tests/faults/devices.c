@@ -7,8 +7,6 @@
 
 #include "faults/post.h"
 
-#define POST_TIMEOUT_MS 500
-
 uint64_t random_next(uint64_t *state) {
   *state ^= *state >> 12;
   *state ^= *state << 25;
@@ -26,7 +24,7 @@ int64_t real_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void note(struct device *device, int64_t sent_ms, bool accepted) {
+static void note(struct device *device, const struct attempt *attempt) {
   if (device->count == device->room) {
     size_t room = device->room == 0 ? 64 : device->room * 2;
     struct attempt *more = realloc(device->attempts, room * sizeof *more);
@@ -34,7 +32,7 @@ static void note(struct device *device, int64_t sent_ms, bool accepted) {
     device->attempts = more;
     device->room = room;
   }
-  device->attempts[device->count++] = (struct attempt){sent_ms, real_ms(), accepted};
+  device->attempts[device->count++] = *attempt;
 }
 
 static const char *address_of(struct devices *devices, int api) {
@@ -44,20 +42,24 @@ static const char *address_of(struct devices *devices, int api) {
   return address;
 }
 
-/* Tries one process, then the other. 0: neither answered. */
-static int send_to_any(struct devices *devices, const char *path, const char *body, char *answer, size_t room) {
-  int first = (int)(random_next(&devices->random) >> 33) % APIS, status = 0;
+/* Tries one process, then the other; true where one of them says 200 or 204. */
+static bool send_to_any(struct sender *sender, const char *path, const char *body, struct attempt *attempt, char *answer,
+                        size_t room) {
+  int first = (int)(random_next(&sender->random) >> 33) % APIS, status = 0;
+  for (int i = 0; i < APIS; i++) attempt->said[i] = NOT_ASKED;
   for (int i = 0; i < APIS && status != 200 && status != 204; i++) {
-    const char *address = address_of(devices, (first + i) % APIS);
-    if (address != NULL) status = post(address, devices->token, path, body, POST_TIMEOUT_MS, answer, room);
+    int api = (first + i) % APIS;
+    const char *address = address_of(sender->devices, api);
+    status = address != NULL ? post(address, sender->devices->token, path, body, POST_TIMEOUT_MS, answer, room) : NOT_RUNNING;
+    attempt->said[api] = (int16_t)status;
   }
-  return status;
+  return status == 200 || status == 204;
 }
 
 /* All whose turn it is, in one batch. */
-static void beat(struct devices *devices, const int *due, int count) {
-  static char answer[32768];
-  char path[64], *body = NULL;
+static void beat(struct sender *sender, const int *due, int count) {
+  struct devices *devices = sender->devices;
+  char path[64], answer[32768], *body = NULL;
   size_t length = 0;
   FILE *out = open_memstream(&body, &length);
   if (out == NULL) abort();
@@ -65,63 +67,68 @@ static void beat(struct devices *devices, const int *due, int count) {
   fputc(']', out);
   fclose(out);
   snprintf(path, sizeof path, "/v1/tenants/%s/heartbeats", devices->tenant);
-  int64_t sent_ms = real_ms();
-  bool answered = send_to_any(devices, path, body, answer, sizeof answer) == 200;
+  struct attempt attempt = {.sent_ms = real_ms()};
+  bool answered = send_to_any(sender, path, body, &attempt, answer, sizeof answer);
+  attempt.answered_ms = real_ms();
   for (int i = 0; i < count; i++) {
     struct device *device = &devices->device[due[i]];
     char name[40];
     snprintf(name, sizeof name, "\"device\":\"d%d\"", due[i]); /* only the rejected ones are named */
-    bool accepted = answered && strstr(answer, name) == NULL;
-    note(device, sent_ms, accepted);
-    device->next_ms = sent_ms + (accepted ? DEVICE_BEAT_MS + random_between(&devices->random, -100, 100) : 300);
+    attempt.accepted = answered && strstr(answer, name) == NULL;
+    note(device, &attempt);
+    device->next_ms = attempt.sent_ms + (attempt.accepted ? DEVICE_BEAT_MS + random_between(&sender->random, -100, 100) : 300);
   }
   free(body);
 }
 
-static void disconnect(struct devices *devices, int number) {
+static void disconnect(struct sender *sender, int number) {
   char path[96], answer[64];
-  snprintf(path, sizeof path, "/v1/tenants/%s/devices/d%d/disconnect", devices->tenant, number);
-  devices->device[number].tried_disconnect = true;
-  (void)send_to_any(devices, path, "", answer, sizeof answer);
+  struct attempt attempt;
+  snprintf(path, sizeof path, "/v1/tenants/%s/devices/d%d/disconnect", sender->devices->tenant, number);
+  sender->devices->device[number].tried_disconnect = true;
+  (void)send_to_any(sender, path, "", &attempt, answer, sizeof answer);
 }
 
-static void change(struct devices *devices, int number, int64_t now_ms) {
-  struct device *device = &devices->device[number];
+static void change(struct sender *sender, int number, int64_t now_ms) {
+  struct device *device = &sender->devices->device[number];
   device->alive = !device->alive;
   device->next_ms = now_ms;
-  device->change_ms = now_ms + random_between(&devices->random, 1000, 15000);
-  if (!device->alive && random_between(&devices->random, 0, 4) == 0) disconnect(devices, number);
+  device->change_ms = now_ms + random_between(&sender->random, 1000, 15000);
+  if (!device->alive && random_between(&sender->random, 0, 4) == 0) disconnect(sender, number);
 }
 
 static void *run(void *context) {
-  struct devices *devices = context;
+  struct sender *sender = context;
+  struct devices *devices = sender->devices;
   int due[DEVICES];
   while (!atomic_load(&devices->end)) {
     int64_t now_ms = real_ms();
     int count = 0;
-    for (int i = 0; i < DEVICES && !atomic_load(&devices->silent); i++) {
+    for (int i = sender->number; i < DEVICES && !atomic_load(&devices->silent); i += SENDERS) {
       struct device *device = &devices->device[i];
-      if (i >= DEVICES / 5 && now_ms >= device->change_ms) change(devices, i, now_ms); /* the first fifth never dies */
+      if (i >= DEVICES / 5 && now_ms >= device->change_ms) change(sender, i, now_ms); /* the first fifth never dies */
       if (device->alive && now_ms >= device->next_ms) due[count++] = i;
     }
-    if (count > 0) beat(devices, due, count);
+    if (count > 0) beat(sender, due, count);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
   }
   return NULL;
 }
 
 void devices_start(struct devices *devices, uint64_t seed, const char *tenant, const char *token) {
-  devices->random = seed * 2 + 1;
   devices->tenant = tenant;
   devices->token = token;
-
   int64_t now_ms = real_ms();
+  uint64_t random = seed * 2 + 1;
   for (int i = 0; i < DEVICES; i++) {
     devices->device[i].alive = true;
-    devices->device[i].next_ms = now_ms + random_between(&devices->random, 0, DEVICE_BEAT_MS);
-    devices->device[i].change_ms = now_ms + random_between(&devices->random, 1000, 15000);
+    devices->device[i].next_ms = now_ms + random_between(&random, 0, DEVICE_BEAT_MS);
+    devices->device[i].change_ms = now_ms + random_between(&random, 1000, 15000);
   }
-  if (pthread_create(&devices->thread, NULL, run, devices) != 0) abort();
+  for (int i = 0; i < SENDERS; i++) {
+    devices->sender[i] = (struct sender){.devices = devices, .number = i, .random = random_next(&random) | 1};
+    if (pthread_create(&devices->sender[i].thread, NULL, run, &devices->sender[i]) != 0) abort();
+  }
 }
 
 void devices_address(struct devices *devices, int api, const char *address) {
@@ -132,7 +139,7 @@ void devices_address(struct devices *devices, int api, const char *address) {
 
 void devices_stop(struct devices *devices) {
   atomic_store(&devices->end, true);
-  pthread_join(devices->thread, NULL);
+  for (int i = 0; i < SENDERS; i++) pthread_join(devices->sender[i].thread, NULL);
 }
 
 void devices_free(struct devices *devices) {

@@ -2,7 +2,6 @@
 
 #include "support/redis_server.h"
 #include "support/scratch.h"
-#include "support/timeshim.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -58,16 +57,13 @@ static void start_process(struct redis_server *server) {
     argv[count++] = text_format("--%s", each[0]);
     argv[count++] = each[1];
   }
-  const char *environment[] = {NULL, NULL, NULL};
   if (server->clock != NULL) {
     /* Its timed waits end at times of the moved clock, which have long gone by: it would spin. */
     argv[count++] = "--jemalloc-bg-thread";
     argv[count++] = "no";
-    environment[0] = text_format("LD_PRELOAD=%s", place_built("timeshim.so"));
-    environment[1] = text_format("PRESENCE_TIMESHIM_FILE=%s", server->clock_file);
   }
-  server->child = child_start(
-      &(struct child_options){.argv = argv, .environment = environment, .log = text_format("%s/redis.log", server->folder)});
+  server->child = child_start(&(struct child_options){
+      .argv = argv, .environment = server->host_clock.environment, .log = text_format("%s/redis.log", server->folder)});
   WAIT_UNTIL(connect_to(server), 15000);
 }
 
@@ -78,9 +74,8 @@ void redis_server_start(struct redis_server *server, const struct redis_options 
   server->socket = text_format("%s/s", server->folder);
   server->url = text_format("unix://%s", server->socket);
   if (options->own_clock) {
-    server->clock_file = text_format("%s/clock", server->folder);
-    server->clock = timeshim_open(server->clock_file);
-    if (server->clock == NULL) fail_msg("%s: %s", server->clock_file, strerror(errno));
+    host_clock_open(&server->host_clock, text_format("%s/clock", server->folder));
+    server->clock = server->host_clock.shim;
     if (options->clock_ms != 0) timeshim_fix(server->clock, options->clock_ms);
   }
   start_process(server);
@@ -103,7 +98,7 @@ void redis_server_restart(struct redis_server *server) {
 
 void redis_server_stop(struct redis_server *server) {
   redis_server_kill(server);
-  if (server->clock != NULL) timeshim_close(server->clock);
+  host_clock_close(&server->host_clock);
   server->clock = NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "support/child.h"
+#include "support/host_clock.h"
 
 /* How the service speaks to it. COMPAT_OLD is a real Redis 7.0 and skips the test where the machine has none. */
 enum dialect { DIALECT_NATIVE, DIALECT_HPEXPIRE, DIALECT_COMPAT, DIALECT_COMPAT_OLD };
@@ -23,17 +24,16 @@ struct redis_options {
   const char *const *config; /* further "name", "value" pairs, NULL-terminated; may be NULL */
 };
 
-struct timeshim;
 struct redis_server {
   struct child child;
   enum dialect dialect;
   const char *socket; /* the path */
   const char *url;    /* unix://… */
   redisContext *context;
-  struct timeshim *clock;
+  struct timeshim *clock; /* NULL: the real time */
   /* private */
   const char *folder;
-  const char *clock_file;
+  struct host_clock host_clock;
   struct redis_options options;
 };
 

@@ -85,8 +85,7 @@ void world_move_clock(struct world *world, int64_t by_ms) { world_set_clock(worl
 
 const char *const *world_environment(const struct world *world) { return world->environment; }
 
-struct presenced *world_spawn(struct world *world, const char *roles, const char *const *environment) {
-  assert_true(world->process_count < WORLD_PROCESSES_MAX);
+void world_respawn(struct world *world, struct presenced *process, const char *roles, const char *const *environment) {
   const char *all[48] = {NULL};
   size_t count = 0;
   for (const char *const *each = world->environment; *each != NULL; each++) all[count++] = *each;
@@ -95,8 +94,13 @@ struct presenced *world_spawn(struct world *world, const char *roles, const char
     assert_true(count + 1 < LENGTH(all));
     all[count++] = *each;
   }
-  struct presenced *process = &world->processes[world->process_count++];
   presenced_spawn(process, all);
+}
+
+struct presenced *world_spawn(struct world *world, const char *roles, const char *const *environment) {
+  assert_true(world->process_count < WORLD_PROCESSES_MAX);
+  struct presenced *process = &world->processes[world->process_count++];
+  world_respawn(world, process, roles, environment);
   return process;
 }
 

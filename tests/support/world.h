@@ -67,6 +67,8 @@ void world_move_clock(struct world *world, int64_t by_ms);
 struct presenced *world_process(struct world *world, const char *roles, const char *const *environment);
 /* The same without waiting. */
 struct presenced *world_spawn(struct world *world, const char *roles, const char *const *environment);
+/* In the place of one that has ended. */
+void world_respawn(struct world *world, struct presenced *process, const char *roles, const char *const *environment);
 /* Replaces the connection of the world by one to this process. */
 void world_talk_to(struct world *world, const struct presenced *process);
 /* Makes a tenant and a token, and the world's connection uses them. arguments: of `tenant create`; may be NULL. */
