@@ -10,6 +10,7 @@
 #include "str.h"
 
 enum config_role { CONFIG_ROLE_API = 1, CONFIG_ROLE_WORKER = 2 };
+enum config_switch { CONFIG_NO, CONFIG_YES };
 enum config_redis_mode { CONFIG_REDIS_AUTO, CONFIG_REDIS_NATIVE, CONFIG_REDIS_HPEXPIRE, CONFIG_REDIS_COMPAT };
 
 /* Every text is owned and never NULL. */
@@ -37,6 +38,11 @@ struct config {
   int64_t max_connections;
   int64_t startup_wait_ms;
   int64_t backlog_cap; /* stream entries per partition over which new sessions are refused */
+  int64_t webhook_timeout_ms;
+  int64_t webhook_retry_min_ms, webhook_retry_max_ms; /* of the back-off */
+  int64_t webhook_pause_after_ms;
+  enum config_switch webhook_allow_private;
+  char *webhook_ca; /* "" = the system's */
   enum log_level log_level;
   enum log_format log_format;
 };

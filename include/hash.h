@@ -17,6 +17,8 @@ uint64_t hash_device(struct str device);
 
 /* SHA-256 (FIPS 180-4). STATUS_NO_MEMORY is the only failure. */
 enum status hash_sha256(struct str data, uint8_t digest[HASH_SHA256_BYTES]) MUST_CHECK;
+/* HMAC-SHA-256 (RFC 2104). STATUS_NO_MEMORY is the only failure. */
+enum status hash_hmac_sha256(struct str key, struct str data, uint8_t digest[HASH_SHA256_BYTES]) MUST_CHECK;
 /* The time depends on len alone, not on where a and b differ. */
 bool hash_equal_ct(const void *a, const void *b, size_t len);
 

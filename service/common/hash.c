@@ -15,6 +15,10 @@ enum status hash_sha256(struct str data, uint8_t digest[HASH_SHA256_BYTES]) {
   return gnutls_hash_fast(GNUTLS_DIG_SHA256, data.data, data.len, digest) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+enum status hash_hmac_sha256(struct str key, struct str data, uint8_t digest[HASH_SHA256_BYTES]) {
+  return gnutls_hmac_fast(GNUTLS_MAC_SHA256, key.data, key.len, data.data, data.len, digest) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
 bool hash_equal_ct(const void *a, const void *b, size_t len) { return CRYPTO_memcmp(a, b, len) == 0; }
 
 void hex_encode(const void *data, size_t len, char *out) {

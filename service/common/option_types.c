@@ -24,8 +24,8 @@ static enum status read_choice(const struct option *option, struct str text, voi
   return STATUS_INVALID;
 }
 
-_Static_assert(sizeof(enum config_redis_mode) == sizeof(unsigned) && sizeof(enum log_level) == sizeof(unsigned) &&
-                   sizeof(enum log_format) == sizeof(unsigned),
+_Static_assert(sizeof(enum config_redis_mode) == sizeof(unsigned) && sizeof(enum config_switch) == sizeof(unsigned) &&
+                   sizeof(enum log_level) == sizeof(unsigned) && sizeof(enum log_format) == sizeof(unsigned),
                "read_choice writes an unsigned");
 
 static const struct option_choice redis_modes[] = {{"auto", CONFIG_REDIS_AUTO},
@@ -34,6 +34,9 @@ static const struct option_choice redis_modes[] = {{"auto", CONFIG_REDIS_AUTO},
                                                    {"compat", CONFIG_REDIS_COMPAT},
                                                    {NULL, 0}};
 const struct option_type OPTION_TYPE_REDIS_MODE = {.read = read_choice, .choices = redis_modes};
+
+static const struct option_choice switches[] = {{"no", CONFIG_NO}, {"yes", CONFIG_YES}, {NULL, 0}};
+const struct option_type OPTION_TYPE_SWITCH = {.read = read_choice, .choices = switches};
 
 static const struct option_choice log_levels[] = {
     {"debug", LOG_LEVEL_DEBUG}, {"info", LOG_LEVEL_INFO}, {"warn", LOG_LEVEL_WARN}, {"error", LOG_LEVEL_ERROR}, {NULL, 0}};

@@ -14,24 +14,30 @@ static struct str value(const PGresult *result, int row, int column) {
   return (struct str){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
 }
 
-static enum status read_row(const PGresult *result, int row, struct cloud_event *event) {
-  event->id = value(result, row, 2);
-  event->type = value(result, row, 3);
-  event->tenant = value(result, row, 4);
-  event->device = value(result, row, 5);
-  event->data = value(result, row, 6);
-  enum status status = str_to_int64(value(result, row, 0), &event->seq);
-  return status == STATUS_OK ? str_to_int64(value(result, row, 1), &event->occurred_ms) : status;
+enum status event_page_get(const struct event_page *page, int i, struct cloud_event *event) {
+  const PGresult *result = page->result;
+  event->id = value(result, i, 2);
+  event->type = value(result, i, 3);
+  event->tenant = value(result, i, 4);
+  event->device = value(result, i, 5);
+  event->data = value(result, i, 6);
+  enum status status = str_to_int64(value(result, i, 0), &event->seq);
+  if (status == STATUS_OK) status = str_to_int64(value(result, i, 1), &event->occurred_ms);
+  return status == STATUS_INVALID ? STATUS_PROTOCOL : status;
 }
 
-/* last: of the batch, at least. */
-static enum status make_batch(const PGresult *result, int64_t after, int64_t last, struct event_batch **out) {
+void event_page_free(struct event_page *page) {
+  PQclear(page->result);
+  *page = (struct event_page){0};
+}
+
+/* page->last: of the batch, at least. */
+static enum status make_batch(const struct event_page *page, struct event_batch **out) {
   struct event_batch *batch = NULL;
-  int rows = PQntuples(result);
-  enum status status = event_batch_new((size_t)rows, after, last, &batch);
-  for (int row = 0; row < rows && status == STATUS_OK; row++) {
+  enum status status = event_batch_new((size_t)page->count, page->after, page->last, &batch);
+  for (int row = 0; row < page->count && status == STATUS_OK; row++) {
     struct cloud_event event;
-    status = read_row(result, row, &event);
+    status = event_page_get(page, row, &event);
     if (status != STATUS_OK) break;
     status = event_batch_add(batch, &event);
     if (event.seq > batch->last) batch->last = event.seq;
@@ -60,17 +66,18 @@ enum status event_read_new(struct pg_client *client, int64_t after, int64_t most
   (void)snprintf(after_text, sizeof after_text, "%" PRId64, after);
   (void)snprintf(most_text, sizeof most_text, "%" PRId64, most);
   const char *const parameters[] = {after_text, most_text};
-  PGresult *result;
+  struct event_page page = {.after = after, .last = after};
   enum status status =
       pg_client_exec(client,
                      "SELECT " EVENT_COLUMNS " FROM (SELECT * FROM presence.outbox WHERE seq > $1 ORDER BY seq LIMIT $2) AS next"
                      " ORDER BY tenant, seq",
-                     2, parameters, &result);
+                     2, parameters, &page.result);
   if (status == STATUS_OK) {
-    *full = PQntuples(result) == most;
-    status = make_batch(result, after, after, batch);
+    page.count = PQntuples(page.result);
+    *full = page.count == most;
+    status = make_batch(&page, batch);
   }
-  PQclear(result);
+  event_page_free(&page);
   return status == STATUS_REFUSED ? STATUS_UNAVAILABLE : status;
 }
 
@@ -93,32 +100,44 @@ static bool is_expired(const PGresult *result) {
 
 /* newest: read before, so that a page which is not full holds all of the tenant up to it. */
 static enum status read_page(struct pg_client *client, struct str tenant, int64_t after, int64_t most, int64_t newest,
-                             struct event_batch **batch, struct buf *message) {
-  PGresult *result;
-  enum status status = ask_tenant(client, tenant, after, most, &result);
+                             struct event_page *page, struct buf *message) {
+  page->after = after;
+  enum status status = ask_tenant(client, tenant, after, most, &page->result);
   if (status == STATUS_OK) {
-    bool full = PQntuples(result) == most;
-    status = make_batch(result, after, full || newest < after ? after : newest, batch);
-  } else if (status == STATUS_REFUSED && is_expired(result)) {
+    struct cloud_event newest_row = {.seq = after};
+    page->count = PQntuples(page->result);
+    if (page->count > 0) status = event_page_get(page, page->count - 1, &newest_row);
+    page->last = page->count < most && newest > newest_row.seq ? newest : newest_row.seq;
+  } else if (status == STATUS_REFUSED && is_expired(page->result)) {
     buf_clear(message);
-    status = buf_append_str(message, str_from(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)));
+    status = buf_append_str(message, str_from(PQresultErrorField(page->result, PG_DIAG_MESSAGE_PRIMARY)));
     if (status == STATUS_OK) status = STATUS_NOT_FOUND;
   }
-  PQclear(result);
   return status == STATUS_REFUSED ? STATUS_UNAVAILABLE : status;
 }
 
-enum status event_read_tenant(struct pg_client *client, struct str tenant, int64_t after, int64_t most,
-                              struct event_batch **batch, struct buf *message) {
+enum status event_read_page(struct pg_client *client, struct str tenant, int64_t after, int64_t most, struct event_page *page,
+                            struct buf *message) {
   int64_t newest = 0;
   int64_t dropped = 0;
   enum status status = STATUS_NOT_FOUND;
+  *page = (struct event_page){0};
   /* Between the two statements the retention may drop a day. */
   for (int tries = 0; tries < OLDEST_TRIES && status == STATUS_NOT_FOUND; tries++) {
     status = event_read_bounds(client, &newest, &dropped);
     if (status != STATUS_OK) return status;
-    status = read_page(client, tenant, after == EVENTS_FROM_OLDEST ? dropped : after, most, newest, batch, message);
+    event_page_free(page);
+    status = read_page(client, tenant, after == EVENTS_FROM_OLDEST ? dropped : after, most, newest, page, message);
     if (after != EVENTS_FROM_OLDEST) break;
   }
+  return status;
+}
+
+enum status event_read_tenant(struct pg_client *client, struct str tenant, int64_t after, int64_t most,
+                              struct event_batch **batch, struct buf *message) {
+  struct event_page page;
+  enum status status = event_read_page(client, tenant, after, most, &page, message);
+  if (status == STATUS_OK) status = make_batch(&page, batch);
+  event_page_free(&page);
   return status;
 }

@@ -1,14 +1,12 @@
 #include "worker/coordinator.h"
 
-#include <ctype.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "failpoint.h"
-#include "hash.h"
 #include "metrics.h"
 #include "worker/adoption.h"
 #include "worker/share.h"
+#include "worker/worker_id.h"
 
 #define CALL_TIMEOUT_MS 500 /* well within a lease */
 
@@ -17,7 +15,7 @@ struct coordinator {
   const struct clock *clock;
   struct partition_set *held;
   uint32_t partitions, first;
-  char id[96]; /* host-pid-random: unique among workers */
+  char id[WORKER_ID_MAX];
   struct redis_conn *conn;
   struct pg_client *postgres;
   struct adoption adoption;
@@ -30,28 +28,16 @@ struct coordinator {
   struct metric_series *up;
 };
 
-static enum status make_id(struct coordinator *coordinator) {
-  char host[65] = "";
-  uint32_t number;
-  enum status status = random_bytes(&number, sizeof number);
-  if (status != STATUS_OK) return status;
-  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  for (char *at = host; *at != '\0'; at++) {
-    if (!isalnum((unsigned char)*at) && *at != '.' && *at != '-') *at = '-';
-  }
-  snprintf(coordinator->id, sizeof coordinator->id, "%s-%ld-%08x", host, (long)getpid(), (unsigned)number);
-  coordinator->first = number % coordinator->partitions;
-  return STATUS_OK;
-}
-
 static enum status init(struct coordinator *self, const struct config *config) {
   uint32_t partitions = self->partitions;
   self->wishes = calloc(partitions, sizeof *self->wishes);
   self->mine = calloc(partitions, sizeof *self->mine);
   self->expires_us = calloc(partitions, sizeof *self->expires_us);
   if (self->wishes == NULL || self->mine == NULL || self->expires_us == NULL) return STATUS_NO_MEMORY;
-  enum status status = make_id(self);
+  uint32_t number;
+  enum status status = worker_id_make(self->id, &number);
   if (status != STATUS_OK) return status;
+  self->first = number % self->partitions;
   status = redis_conn_new(self->target, self->clock, CALL_TIMEOUT_MS, &self->conn);
   if (status != STATUS_OK) return status;
   status = pg_client_new(config->postgres_url, "presence coordinator", self->clock, &self->postgres);

@@ -6,6 +6,7 @@
  *   maintenance   the outbox's days, presence_online
  *   recalibrator  partitions held: counts, facts and deadlines compared with each other
  *   auditor       partitions held: device rows compared with facts
+ *   webhooks      endpoints held: outbox -> receivers
  */
 #include "worker.h"
 
@@ -18,6 +19,7 @@
 #include "log.h"
 #include "partition_set.h"
 #include "publisher.h"
+#include "webhooks.h"
 #include "worker/coordinator.h"
 #include "worker/maintenance.h"
 #include "worker/stopper.h"
@@ -30,6 +32,7 @@ enum {
   MAINTENANCE,
   RECALIBRATOR,
   AUDITOR,
+  WEBHOOKS,
   PUBLISHER, /* the first lane's; the others' follow */
   DUTY_COUNT = PUBLISHER + PUBLISHER_LANES
 };
@@ -62,6 +65,7 @@ struct worker {
   struct maintenance *maintenance;
   struct recalibrator *recalibrator;
   struct auditor *auditor;
+  struct webhooks *webhooks;
   struct duty duties[DUTY_COUNT];
   _Atomic bool redis_up;
 };
@@ -82,7 +86,9 @@ static enum status tick_recalibrator(struct duty *duty, int64_t *sleep_us) {
   return recalibrator_tick(duty->worker->recalibrator, sleep_us);
 }
 static enum status tick_auditor(struct duty *duty, int64_t *sleep_us) { return auditor_tick(duty->worker->auditor, sleep_us); }
+static enum status tick_webhooks(struct duty *duty, int64_t *sleep_us) { return webhooks_tick(duty->worker->webhooks, sleep_us); }
 static void finish_coordinator(struct worker *worker) { coordinator_finish(worker->coordinator); }
+static void finish_webhooks(struct worker *worker) { webhooks_finish(worker->webhooks); }
 
 static const struct duty_kind duty_kinds[PUBLISHER + 1] = {
     [COORDINATOR] = {.name = "coordinator", .tick = tick_coordinator, .finish = finish_coordinator},
@@ -90,6 +96,7 @@ static const struct duty_kind duty_kinds[PUBLISHER + 1] = {
     [MAINTENANCE] = {.name = "maintenance", .tick = tick_maintenance},
     [RECALIBRATOR] = {.name = "recalibrator", .tick = tick_recalibrator},
     [AUDITOR] = {.name = "auditor", .tick = tick_auditor},
+    [WEBHOOKS] = {.name = "webhooks", .tick = tick_webhooks, .finish = finish_webhooks},
     [PUBLISHER] = {.name = "publisher", .tick = tick_publisher},
 };
 
@@ -118,6 +125,8 @@ static enum status make_parts(struct worker *worker, const struct config *config
     if (status != STATUS_OK) return status;
   }
   status = maintenance_new(config, target, worker->clock, &worker->held, &worker->maintenance);
+  if (status != STATUS_OK) return status;
+  status = webhooks_new(config, worker->clock, &worker->webhooks);
   if (status != STATUS_OK) return status;
   status = auditor_new(&(struct auditor_options){.target = target,
                                                  .clock = worker->clock,
@@ -159,6 +168,7 @@ void worker_free(struct worker *worker) {
   if (worker == NULL) return;
   recalibrator_free(worker->recalibrator);
   auditor_free(worker->auditor);
+  webhooks_free(worker->webhooks);
   maintenance_free(worker->maintenance);
   for (size_t lane = 0; lane < PUBLISHER_LANES; lane++) publisher_free(worker->publishers[lane]);
   detector_free(worker->detector);
@@ -210,6 +220,7 @@ static bool wait_for_duties(struct worker *worker, int64_t limit_ms) {
     maintenance_interrupt(worker->maintenance);
     recalibrator_interrupt(worker->recalibrator);
     auditor_interrupt(worker->auditor);
+    webhooks_interrupt(worker->webhooks);
     if (stopper_wait_left(&worker->stopper, INTERRUPT_INTERVAL_US)) return true;
   } while (clock_monotonic_us(worker->clock) < deadline_us);
   return false;
