@@ -1,6 +1,6 @@
 /* A worker ends, stands still for a while, or loses a reply at every named place between two systems: each session is still told
  * exactly once. The places come from the table of names, so that a new one cannot be forgotten: all but those of presencectl
- * (test_tenant_delete) must be reached here. */
+ * (test_tenant_delete) and those that need a webhook (test_webhooks) must be reached here. */
 #include "support/test.h"
 
 #include "failpoint.h"
@@ -119,12 +119,16 @@ static void survives(void **state, const char *name, enum action action) {
   world_teardown(state);
 }
 
+static bool is_elsewhere(const char *name) {
+  return strncmp(name, "tenant_delete_", 14) == 0 || strncmp(name, "webhook_", 8) == 0;
+}
+
 /* Every place, or each third of them, another third on another day. */
 static void at_each_place(void **state, enum action action, bool all) {
   int64_t day = (int64_t)time(NULL) / 86400;
   for (int i = 0; i < FAILPOINT_COUNT; i++) {
     const char *name = failpoint_names()[i];
-    if (strncmp(name, "tenant_delete_", 14) != 0 && (all || (i + day) % 3 == 0)) survives(state, name, action);
+    if (!is_elsewhere(name) && (all || (i + day) % 3 == 0)) survives(state, name, action);
   }
 }
 
