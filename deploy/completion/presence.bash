@@ -8,11 +8,11 @@ _presence_given() {
   local i
   given=()
   for ((i = 1; i < COMP_CWORD; i++)); do
-    case ${COMP_WORDS[i]} in
-      --json | --admin | --no-follow | --report | --help | --version) ;;
-      --*) i=$((i + 1)) ;;
-      *) given+=("${COMP_WORDS[i]}") ;;
-    esac
+    if [[ ${COMP_WORDS[i]} != --* ]]; then
+      given+=("${COMP_WORDS[i]}")
+    elif [[ " $_presence_switches " != *" ${COMP_WORDS[i]} "* ]]; then
+      i=$((i + 1)) # its value
+    fi
   done
 }
 

@@ -10,8 +10,12 @@
 
 enum { FLEET = 1, REPLAY = 2, BOTH = 3 };
 
-/* Text of a manual page: a backslash, and what begins a line or a word of roff's own, stand for themselves. */
+static bool begins_sentence(const char *word, char before) { return before == '.' && *word >= 'A' && *word <= 'Z'; }
+
+/* Text of a manual page: a backslash, and what begins a line or a word of roff's own, stand for themselves; a sentence begins a
+ * line. */
 static void put_text(const char *text) {
+  const char *whole = text;
   if (*text == '.' || *text == '\'') fputs("\\&", stdout);
   for (; *text != '\0'; text++) {
     if (*text == '\\')
@@ -20,6 +24,8 @@ static void put_text(const char *text) {
       fputs("\\(dq", stdout);
     else if (text[0] == '-' && text[1] == '-')
       fputs("\\-", stdout);
+    else if (text[0] == ' ' && begins_sentence(text + 1, text > whole ? text[-1] : ' '))
+      putchar('\n');
     else
       putchar(*text);
   }
@@ -155,8 +161,19 @@ static void print_command_words(const char *noun, const char *verb, unsigned fla
   puts("'");
 }
 
+static void print_switch(const char *name, bool takes_value) {
+  if (!takes_value) printf(" --%s", name);
+}
+
 static void print_completion(void) {
   print_option_words();
+  printf("_presence_switches='--help --version");
+#define FLAG(id, name, takes_value) print_switch(name, takes_value);
+#define COMMAND(function, noun, verb, least, most, flags, usage, meaning)
+#include "cli/commands.def"
+#undef FLAG
+#undef COMMAND
+  puts("'");
   puts("declare -A _presence_commands=(");
 #define F(id) (1U << COMMAND_FLAG_##id)
 #define FLAG(id, name, takes_value)

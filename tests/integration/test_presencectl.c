@@ -231,6 +231,25 @@ static void status_tells_whether_workers_work(void **state) {
   WAIT_UNTIL(served_partitions() == 8, 10000);
 }
 
+static void ready_asks_the_process_itself(void **state) {
+  (void)state;
+  const char *address = shared->service->address;
+  struct outcome outcome = world_presencectl(shared, "ready", "--listen", address, NULL);
+  assert_int_equal(outcome.code, 0);
+  assert_non_null(strstr(outcome.out, "\"ready\":true"));
+  outcome = world_presencectl(shared, "ready", "--alive", "--listen", text_format("0.0.0.0%s", strchr(address, ':')), NULL);
+  assert_int_equal(outcome.code, 0);
+  assert_non_null(strstr(outcome.out, "alive"));
+  REFUSED(2, "names no port", "ready", "--listen", "127.0.0.1:0");
+  REFUSED(1, "http://127.0.0.1:1/readyz", "ready", "--listen", "127.0.0.1:1");
+  child_signal(&shared->redis.child, SIGSTOP); /* alive, but not ready */
+  WAIT_UNTIL(world_presencectl(shared, "ready", "--listen", address, NULL).code == 1, 15000);
+  outcome = world_presencectl(shared, "ready", "--alive", "--listen", address, NULL);
+  child_signal(&shared->redis.child, SIGCONT);
+  assert_int_equal(outcome.code, 0);
+  WAIT_UNTIL(world_presencectl(shared, "ready", "--listen", address, NULL).code == 0, 15000);
+}
+
 /* Each server's half of the answer, without the other one. */
 static void lag_without_one_of_the_servers(void **state) {
   (void)state;
@@ -343,6 +362,7 @@ int main(void) {
       cmocka_unit_test(a_tail_follows),
       cmocka_unit_test(status_and_lag),
       cmocka_unit_test(status_tells_whether_workers_work),
+      cmocka_unit_test(ready_asks_the_process_itself),
       cmocka_unit_test(lag_without_one_of_the_servers),
       cmocka_unit_test(rejected_are_listed_and_tried_again),
       cmocka_unit_test(help_and_version),

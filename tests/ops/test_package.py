@@ -60,9 +60,9 @@ def test_deb_brings_exactly_these_files():
 
 def test_deb_depends_on_what_is_linked():
     depends = field("Depends")
-    for library in ("libc6", "libpq5", "libjansson4", "libssl3"):
+    for library in ("libc6", "libpq5", "libjansson4", "libssl3", "libcurl"):
         assert library in depends, f"no {library} in {depends}"
-    for library in ("hiredis", "microhttpd", "cmocka", "curl", "asan"):
+    for library in ("hiredis", "microhttpd", "cmocka", "asan"):
         assert library not in depends, f"{library} in {depends}"
 
 
