@@ -163,7 +163,7 @@ static void test_what_is_left_behind_goes_too(void **state) {
     static const char *const kinds[] = {"session", "live", "due", "meta"};
     redis_text(&world->redis, "DEL prod:presence:%s:v1:%s", kinds[i], strchr(lost, '{'));
   }
-  redis_text(&world->redis, "HSET prod:presence:session:v1:{3}:%s:4711 stray 1790000000000-0,0,60000,0", world->tenant);
+  redis_text(&world->redis, "HSET prod:presence:session:v1:{3}:%s:4711 stray mubbs7i8,60000,0", world->tenant);
   redis_text(&world->redis, "ZADD prod:presence:due:v1:{3}:%s:4711 %lld stray", world->tenant,
              (long long)redis_now_ms(&world->redis) + 60000);
   redis_text(&world->redis, "SET prod:presence:meta:v1:{3}:%s-2:1 other", world->tenant);

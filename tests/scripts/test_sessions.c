@@ -197,11 +197,13 @@ static void test_field_replies_are_counted(void **state) {
 static void test_values(void **state) {
   (void)state;
   stage_beat(&stage, "d1", 90000);
-  const char *value = "1790000000000-0,0,90000,0";
+  const char *value = "mubbs7i8,90000,0"; /* 1790000000000 in base 36 */
   assert_string_equal(redis_text(&stage.redis, "HGET test:presence:live:v1:{0}:t42:7 d1"), value);
   assert_string_equal(redis_text(&stage.redis, "HGET test:presence:session:v1:{0}:t42:7 d1"), value);
   assert_string_equal(redis_text(&stage.redis, "ZRANGE test:presence:due:v1:{0}:t42:7 0 -1 WITHSCORES"), "d1 1790000090000");
-  assert_string_equal(redis_text(&stage.redis, "HGETALL test:presence:count:v1:{0}"), "t42 1");
+  stage_beat(&stage, "d2", 1000); /* the second session of that millisecond */
+  assert_string_equal(redis_text(&stage.redis, "HGET test:presence:session:v1:{0}:t42:7 d2"), "mubbs7i8-1,1000,0");
+  assert_string_equal(redis_text(&stage.redis, "HGETALL test:presence:count:v1:{0}"), "t42 2");
   assert_string_equal(redis_text(&stage.redis, "HGETALL test:presence:tenant:v1:{0}"), "t42 1:32");
 }
 

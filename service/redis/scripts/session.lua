@@ -3,12 +3,33 @@
 --   KEYS[1..6]   clock, next, transitions, closed, count, tenant
 --   KEYS[k..k+3] of a bucket: live, session (the facts), due, meta
 
--- The value of live and facts: "1790000000000-0,0,90000,0": the session's id; its start, as a difference to the id's milliseconds;
--- ttl_ms; the P it was written under. A "?" at the end of the facts: restored from PostgreSQL and not heard since, last_seen is lost.
+-- The value of live and facts: "mubbs7i8,90000,0": the session's id; ttl_ms; the P it was written under. Every byte of it stands twice
+-- in memory for each device that is online, so the id is short: its milliseconds in base 36, then only where they are not 0 "-" and
+-- its sequence number, "+" and the session's start as a difference to those milliseconds ("mubbs7i8-1+-20,90000,0"). A "?" at the end
+-- of the facts: restored from PostgreSQL and not heard since, last_seen is lost.
 -- What nobody can read is as good as none: it must not make every batch with that device fail.
+local digits36 = '0123456789abcdefghijklmnopqrstuvwxyz'
+
+local function to_base36(number)
+  local written = ''
+  repeat
+    local digit = number % 36
+    written, number = digits36:sub(digit + 1, digit + 1) .. written, (number - digit) / 36
+  until number == 0
+  return written
+end
+
+-- In two halves: tonumber with a base knows no more than an unsigned long.
+local function from_base36(written)
+  return (tonumber(written:sub(1, -6), 36) or 0) * 36 ^ 5 + tonumber(written:sub(-5), 36)
+end
+
 local function parse(value)
-  local id, ms, offset, ttl, paused, lost = value:match('^((%d+)%-%d+),(%-?%d+),(%d+),(%-?%d+)(%??)$')
-  return id and {id = id, start = ms + offset, ttl = tonumber(ttl), paused = tonumber(paused), lost = lost == '?'}
+  local written, seq, offset, ttl, paused, lost = value:match('^([%da-z]+)%-?(%d*)%+?(%-?%d*),(%d+),(%-?%d+)(%??)$')
+  if not written then return nil end
+  local ms = from_base36(written)
+  return {id = text(ms) .. '-' .. (seq == '' and '0' or seq), start = ms + (tonumber(offset) or 0), ttl = tonumber(ttl),
+          paused = tonumber(paused), lost = lost == '?'}
 end
 
 -- The open session, or nothing.
@@ -24,8 +45,10 @@ local function on_clock(value)
 end
 
 local function value_of(session)
-  local offset = session.start - session.id:match('^%d+')
-  return session.id .. ',' .. text(offset) .. ',' .. text(session.ttl) .. ',' .. text(session.paused)
+  local ms, seq = session.id:match('^(%d+)%-(%d+)$')
+  local offset = session.start - ms
+  return to_base36(tonumber(ms)) .. (seq == '0' and '' or '-' .. seq) .. (offset == 0 and '' or '+' .. text(offset)) .. ',' ..
+             text(session.ttl) .. ',' .. text(session.paused)
 end
 
 -- Tenant and member of `next` ("t42", "t42:7"), from the end of a bucket's key: a tenant has no colon.
