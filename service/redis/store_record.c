@@ -19,36 +19,49 @@ static void add_option(struct redis_call *call, const struct record_item *item) 
   call_str(call, (struct str){at, (size_t)(end - at)});
 }
 
-enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                                const struct record_options *options, const struct record_item *items, size_t count) {
-  if (count > STORE_ITEMS_MAX) return STATUS_TOO_LARGE;
-  struct places *buckets = &call->buckets, *tenants = &call->tenants;
-  places_clear(buckets);
+/* Whether both ask for the same: one group. */
+static bool same_option(const struct record_item *a, const struct record_item *b) {
+  return a->ttl_ms == b->ttl_ms && a->may_open == b->may_open && a->want_detail == b->want_detail &&
+         a->meta_action == b->meta_action;
+}
+
+static void add_tenants(struct redis_call *call, const struct record_item *items, size_t count) {
+  struct places *tenants = &call->tenants;
   places_clear(tenants);
   for (size_t i = 0; i < count; i++) {
-    size_t known = buckets->count;
-    call->bucket_of[i] = places_number(buckets, &items[i].tenant, items[i].bucket);
-    if (buckets->count > known) (void)places_number(tenants, &items[i].tenant, 0);
+    if (i == 0 || !str_equal(items[i].tenant.id, items[i - 1].tenant.id)) (void)places_number(tenants, &items[i].tenant, 0);
   }
-
-  call_begin(call, SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS + buckets->count * BUCKET_KEY_COUNT);
-  store_session_keys(call, target, partition);
-  store_bucket_keys(call, target, partition);
-  call_run_id(call, NULL);
-  call_int(call, options->outage_ms);
-  call_str(call, options->listener);
-  call_int(call, options->backlog_cap);
   call_int(call, (int64_t)tenants->count);
   for (size_t i = 0; i < tenants->count; i++) {
     call_str(call, tenants->at[i].tenant->id);
     store_settings(call, tenants->at[i].tenant);
   }
-  for (size_t i = 0; i < count; i++) {
-    call_int(call, store_key_index(SESSION_KEYS, call->bucket_of[i]));
-    call_str(call, items[i].device);
+}
+
+static void add_groups(struct redis_call *call, const struct record_item *items, size_t count) {
+  for (size_t i = 0, end; i < count; i = end) {
+    for (end = i + 1; end < count && same_option(&items[i], &items[end]);) end++;
     add_option(call, &items[i]);
-    if (items[i].meta_action == META_SET) call_str(call, items[i].meta);
+    call_int(call, (int64_t)(end - i));
+    for (size_t at = i; at < end; at++) {
+      call_str(call, items[at].device);
+      if (items[at].meta_action == META_SET) call_str(call, items[at].meta);
+    }
   }
+}
+
+enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
+                                const struct record_options *options, const struct record_item *items, size_t count) {
+  if (count > STORE_ITEMS_MAX) return STATUS_TOO_LARGE;
+  call_begin(call, SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS + count * BUCKET_KEY_COUNT);
+  store_session_keys(call, target, partition);
+  for (size_t i = 0; i < count; i++) call_bucket_keys(call, target, partition, items[i].tenant.id, items[i].bucket);
+  call_run_id(call, NULL);
+  call_int(call, options->outage_ms);
+  call_str(call, options->listener);
+  call_int(call, options->backlog_cap);
+  add_tenants(call, items, count);
+  add_groups(call, items, count);
   return call_end(call);
 }
 
@@ -105,11 +118,13 @@ enum status store_record_decode(const redisReply *reply, size_t count, struct re
   if (!status) status = store_int_at(reply, 2, &head->deaf_ms);
   if (!status) status = store_str_at(reply, 3, &codes);
   if (!status) status = decode_field_replies(reply_at(reply, 4, REDIS_REPLY_ARRAY), head->field_replies);
-  if (status || codes.len != count) return STATUS_PROTOCOL;
+  bool all_renewed = codes.len == 0;
+  if (status || (!all_renewed && codes.len != count)) return STATUS_PROTOCOL;
   size_t next = HEAD;
   for (size_t i = 0; i < count; i++) {
     bool detail;
-    outcomes[i] = (struct record_outcome){0};
+    outcomes[i] = (struct record_outcome){.code = RECORD_RENEWED};
+    if (all_renewed) continue;
     status = decode_code(codes.data[i], &outcomes[i].code, &detail);
     if (!status && detail) status = has_session(outcomes[i].code) ? STATUS_OK : STATUS_PROTOCOL;
     if (!status && detail) status = decode_detail(reply_at(reply, next++, REDIS_REPLY_ARRAY), &outcomes[i]);

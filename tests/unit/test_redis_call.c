@@ -120,30 +120,31 @@ static struct record_item item_of(const char *tenant, uint32_t bucket, const cha
       .tenant = {str_from(tenant), 3, 40}, .bucket = bucket, .device = str_from(device), .ttl_ms = 90000, .may_open = true};
 }
 
-/* Each bucket and tenant once, devices by index; options in letters. */
+/* A bucket's keys for each device, each tenant once; groups of what asks for the same, options in letters. */
 static void test_heartbeats(void **state) {
   (void)state;
   struct redis_call *call = new_call();
   struct record_options options = {200, STR_LIT("me"), 1000};
-  struct record_item items[5] = {item_of("a", 1, "d1"), item_of("b", 1, "d2"), item_of("a", 1, "d3"), item_of("a", 2, "d4"),
-                                 item_of("b", 1, "d5")};
-  items[1].want_detail = true;
-  items[2].may_open = false;
-  items[3].meta_action = META_SET;
-  items[3].meta = STR_LIT("{}");
-  items[4].meta_action = META_REMOVE;
-  items[4].want_detail = true;
-  items[4].may_open = false;
-  assert_status(STATUS_OK, store_record_encode(call, &target, 0, &options, items, 5));
+  struct record_item items[6] = {item_of("a", 1, "d0"), item_of("a", 1, "d1"), item_of("b", 1, "d2"),
+                                 item_of("a", 1, "d3"), item_of("a", 2, "d4"), item_of("b", 1, "d5")};
+  items[2].want_detail = true;
+  items[3].may_open = false;
+  items[4].meta_action = META_SET;
+  items[4].meta = STR_LIT("{}");
+  items[5].meta_action = META_REMOVE;
+  items[5].want_detail = true;
+  items[5].may_open = false;
+  assert_status(STATUS_OK, store_record_encode(call, &target, 0, &options, items, 6));
   const char *text = text_of(call);
-  assert_ptr_equal(strstr(text, "*46 $7 EVALSHA " SHA " $2 18 $26 prod:presence:clock:v1:{0} "), text);
+  assert_ptr_equal(strstr(text, "*59 $7 EVALSHA " SHA " $2 30 $26 prod:presence:clock:v1:{0} "), text);
   assert_non_null(strstr(text, "$27 prod:presence:tenant:v1:{0} "
                                "$29 prod:presence:live:v1:{0}:a:1 $32 prod:presence:session:v1:{0}:a:1 "
                                "$28 prod:presence:due:v1:{0}:a:1 $29 prod:presence:meta:v1:{0}:a:1 "
-                               "$29 prod:presence:live:v1:{0}:b:1 "));
-  assert_non_null(strstr(text, "$29 prod:presence:meta:v1:{0}:a:2 " SHA " $3 200 $2 me $4 1000 $1 2 $1 a $4 3:40 $1 b $4 3:40 "
-                               "$1 7 $2 d1 $5 90000 $2 11 $2 d2 $6 90000r $1 7 $2 d3 $6 90000n $2 15 $2 d4 $6 90000m $2 {} "
-                               "$2 11 $2 d5 $8 90000nrx "));
+                               "$29 prod:presence:live:v1:{0}:a:1 "));
+  assert_non_null(strstr(text, "$29 prod:presence:meta:v1:{0}:a:1 $29 prod:presence:live:v1:{0}:b:1 "));
+  assert_non_null(strstr(text, "$29 prod:presence:meta:v1:{0}:b:1 " SHA " $3 200 $2 me $4 1000 $1 2 $1 a $4 3:40 $1 b $4 3:40 "
+                               "$5 90000 $1 2 $2 d0 $2 d1 $6 90000r $1 1 $2 d2 $6 90000n $1 1 $2 d3 "
+                               "$6 90000m $1 1 $2 d4 $2 {} $8 90000nrx $1 1 $2 d5 "));
   redis_call_free(call);
 }
 
@@ -294,7 +295,11 @@ static void test_record_replies_that_are_wrong(void **state) {
     assert_status(STATUS_PROTOCOL, store_record_decode(reply, 1, &head, &outcome));
     freeReplyObject(reply);
   }
-  redisReply *reply =
+  redisReply *reply = reply_of("*5\r\n$2\r\nok\r\n:7\r\n:0\r\n$0\r\n\r\n*0\r\n"); /* all renewed */
+  assert_status(STATUS_OK, store_record_decode(reply, 1, &head, &outcome));
+  assert_int_equal(outcome.code, RECORD_RENEWED);
+  freeReplyObject(reply);
+  reply =
       reply_of("*6\r\n$2\r\nok\r\n:7\r\n:-3\r\n$1\r\nB\r\n*4\r\n:1\r\n:3\r\n:-2\r\n:1\r\n*3\r\n$3\r\n5-1\r\n:4\r\n$2\r\n{}\r\n");
   assert_status(STATUS_OK, store_record_decode(reply, 1, &head, &outcome));
   assert_int_equal(head.now_ms, 7);
