@@ -102,6 +102,7 @@ static void test_p6_the_worker_repairs_each_kind(void **state) {
   redis_text(&world->redis, "ZREM prod:presence:next:v1:%s %s", tag(session_key(world, "d4")),
              text_format("%s:%s", world->tenant, strrchr(session_key(world, "d4"), ':') + 1));
   WAIT_UNTIL(findings(world, "next_late") == 1, 10000);
+  WAIT_UNTIL(sum_of_partitions(world, "presence_facts_due_mismatch") == 0, 10000); /* that of d2 */
   lose_due(world, "d5");
   WAIT_UNTIL(sum_of_partitions(world, "presence_facts_due_mismatch") == 1, 10000);
   WAIT_UNTIL(sum_of_partitions(world, "presence_facts_due_mismatch") == 0, 10000);
