@@ -4,11 +4,12 @@ BEGIN { FS = "\t" }
 
 {
   if (!(($1, $2) in seen)) { seen[$1, $2]; names[++points] = $2; parts[points] = $1 }
+  if ($5 != "-") bytes[$2] = $5
+  if ($4 == "-") next
   n = ++count[$2]
   server[$2, n] = $3
   store[$2, n] = $4
   whole[$2, n] = $3 + $4
-  if ($5 != "-") bytes[$2] = $5
 }
 
 function median(table, name,   n, i, j, value) {
@@ -66,7 +67,7 @@ END {
   printf "%s; %s; %d × %s; Redis %s; load average %s; medians of %d rounds\n\n", date, version, cores, cpu, redis, load, rounds
   if (count["devices_10k"]) service()
   if (count["native_32"]) buckets()
-  if (count["sparse"]) printf "sparse: 10 devices of 10,000, 1,000 such tenants: %d bytes a device; at most 700: %s\n\n", bytes["sparse"], verdict(bytes["sparse"] <= 700)
+  if ("sparse" in bytes) printf "sparse: 10 devices of 10,000, 1,000 such tenants: %d bytes a device; at most 700: %s\n\n", bytes["sparse"], verdict(bytes["sparse"] <= 700)
   while ((getline line <encodings) > 0) {
     name = substr(line, 1, index(line, " ") - 1)
     encoding[name] = substr(line, index(line, " ") + 1)
@@ -80,8 +81,9 @@ function write_json(   i, name) {
     date, version, cpu, cores, redis, compat, rounds, largest >json
   for (i = 1; i <= points; i++) {
     name = names[i]
-    printf "%s\n\"%s\":{\"part\":\"%s\",\"redis_cpu_us\":%.3f", (i > 1 ? "," : ""), name, parts[i], median(store, name) >json
-    if (server[name, 1] != "-") printf ",\"server_cpu_us\":%.3f", median(server, name) >json
+    printf "%s\n\"%s\":{\"part\":\"%s\"", (i > 1 ? "," : ""), name, parts[i] >json
+    if (count[name]) printf ",\"redis_cpu_us\":%.3f", median(store, name) >json
+    if (count[name] && server[name, 1] != "-") printf ",\"server_cpu_us\":%.3f", median(server, name) >json
     if (name in bytes) printf ",\"bytes_per_device\":%d", bytes[name] >json
     if (name in encoding) printf ",\"encoding\":\"%s\"", encoding[name] >json
     printf "}" >json

@@ -74,7 +74,8 @@ start_redis_here() {
   on_server_core "$here/servers" start-redis native "$data/$1" --parent $$ -- --appendonly "$aof" --auto-aof-rewrite-percentage 0 >/dev/null
 }
 
-redis() { $(known redis REDIS_CLI) "$@"; }
+redis_of() { $(known "$1" REDIS_CLI) "${@:2}"; }
+redis() { redis_of redis "$@"; }
 
 # create_token TENANT: prints the secret.
 create_token() {
