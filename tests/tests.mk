@@ -37,6 +37,11 @@ soak: ## serves for MINUTES=10 while nothing may grow; the last line is the verd
 	@deploy/local/setup servers
 	@SOAK_SECONDS=$$(($(MINUTES) * 60)) tests/long-run build/debug soak/test_soak '^soak '
 
+.PHONY: matrix
+matrix: ## the scripts' and integration tests on every Redis and Valkey release supported, a line each; SERVERS="redis7 redis8 valkey8 valkey9"
+	@$(MAKE) --no-print-directory $(jobs) DEBUG=1 tests-built
+	@tests/matrix build/debug $(SERVERS)
+
 # Loaded into Redis, which may bring a libc of its own: no sanitizer, nothing needed from outside.
 $(BUILD)/%.so: tests/support/%.c $(config)
 	$(call quiet,CC,$<)mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(warnings) -fPIC -shared -nostdlib -fno-stack-protector -o $@ $<

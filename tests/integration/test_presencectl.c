@@ -198,7 +198,7 @@ static void status_and_lag(void **state) {
   world_drain(shared);
   json_t *status = control_json("status");
   assert_string_equal(text_of(status, "redis"), "up");
-  assert_string_equal(text_of(status, "redis_mode"), "native");
+  assert_string_equal(text_of(status, "redis_mode"), dialect_name(dialect_or_instead(DIALECT_NATIVE)));
   assert_string_equal(text_of(status, "postgres"), "up");
   assert_int_equal(number_of(status, "partitions"), 8);
   assert_int_equal(number_of(status, "unpublished"), 0);

@@ -5,7 +5,6 @@
 #include "support/proxy.h"
 #include "support/redis_server.h"
 #include "support/scratch.h"
-#include "support/timeshim.h"
 
 #include <string.h>
 
@@ -29,9 +28,9 @@ static int stop_servers(void **state) {
 static void test_redis_clock_is_in_our_hands(void **state) {
   (void)state;
   redis_server_start(&servers.redis, &(struct redis_options){.own_clock = true});
-  timeshim_fix(servers.redis.clock, 1163438041250);
+  redis_server_fix_clock(&servers.redis, 1163438041250);
   assert_int_equal(redis_now_ms(&servers.redis), 1163438041250);
-  timeshim_fix(servers.redis.clock, 1163438041251);
+  redis_server_fix_clock(&servers.redis, 1163438041251);
   assert_int_equal(redis_now_ms(&servers.redis), 1163438041251);
 }
 

@@ -140,7 +140,8 @@ static void test_orphans(void **state) {
   assert_int_equal(result.closed, 1);
   assert_int_equal(result.orphans, 1);
   assert_int_equal(redis_integer(&stage.redis, "EXISTS test:presence:due:v1:{0}:t42:7"), 0);
-  assert_int_equal(redis_integer(&stage.redis, "HLEN test:presence:live:v1:{0}:t42:7"), 0);
+  /* HLEN may count a field that has expired and not been cleared away yet. */
+  assert_string_equal(redis_text(&stage.redis, "HGETALL test:presence:live:v1:{0}:t42:7"), "");
 }
 
 static void test_facts_without_a_score_are_in_doubt(void **state) {

@@ -18,9 +18,32 @@ static const struct {
     [DIALECT_COMPAT_OLD] = {"compat on Redis 7.0", "auto", "redis7-server"},
 };
 
+/* What `make matrix` asks for: all on one server. PRESENCE_TEST_SERVER="valkey9-server native": its program and the best it can do. */
+static const char *only_program; /* NULL: the table */
+static enum dialect only_best;
+
+__attribute__((constructor)) static void read_environment(void) {
+  static char program[64];
+  const char *text = getenv("PRESENCE_TEST_SERVER"), *blank = text != NULL ? strchr(text, ' ') : NULL;
+  if (blank == NULL || (size_t)(blank - text) >= sizeof program) return;
+  memcpy(program, text, (size_t)(blank - text));
+  only_program = program;
+  for (only_best = DIALECT_NATIVE; only_best < DIALECT_COMPAT && strcmp(dialects[only_best].name, blank + 1) != 0;) only_best++;
+}
+
+static const char *program_of(enum dialect dialect) { return only_program != NULL ? only_program : dialects[dialect].program; }
+
 const char *dialect_name(enum dialect dialect) { return dialects[dialect].name; }
-const char *dialect_mode(enum dialect dialect) { return dialects[dialect].mode; }
-bool dialect_is_here(enum dialect dialect) { return place_server(dialects[dialect].program) != NULL; }
+const char *dialect_mode(enum dialect dialect) {
+  return only_program != NULL && dialect == only_best ? "auto" : dialects[dialect].mode;
+}
+bool dialect_is_here(enum dialect dialect) {
+  if (only_program != NULL && (dialect < only_best || dialect == DIALECT_COMPAT_OLD)) return false;
+  return place_server(program_of(dialect)) != NULL;
+}
+enum dialect dialect_or_instead(enum dialect dialect) {
+  return only_program != NULL && dialect < only_best ? only_best : dialect;
+}
 
 static bool connect_to(struct redis_server *server) {
   if (!child_is_running(&server->child)) {
@@ -44,7 +67,7 @@ static bool connect_to(struct redis_server *server) {
 }
 
 static void start_process(struct redis_server *server) {
-  const char *argv[64] = {place_server(dialects[server->dialect].program),
+  const char *argv[64] = {place_server(program_of(server->dialect)),
                           text_format("%s/deploy/redis/presence.conf", place_root())};
   size_t count = 2;
   const char *fixed[] = {
@@ -68,8 +91,8 @@ static void start_process(struct redis_server *server) {
 }
 
 void redis_server_start(struct redis_server *server, const struct redis_options *options) {
-  *server = (struct redis_server){.dialect = options->dialect, .options = *options};
-  if (!dialect_is_here(options->dialect)) fail_msg("there is no %s here: run the set-up", dialects[options->dialect].program);
+  *server = (struct redis_server){.dialect = dialect_or_instead(options->dialect), .options = *options};
+  if (!dialect_is_here(server->dialect)) fail_msg("there is no %s here: run the set-up", program_of(server->dialect));
   server->folder = scratch_folder("redis");
   server->socket = text_format("%s/s", server->folder);
   server->url = text_format("unix://%s", server->socket);
@@ -79,6 +102,12 @@ void redis_server_start(struct redis_server *server, const struct redis_options 
     if (options->clock_ms != 0) timeshim_fix(server->clock, options->clock_ms);
   }
   start_process(server);
+}
+
+void redis_server_fix_clock(struct redis_server *server, int64_t now_ms) {
+  assert_non_null(server->clock);
+  timeshim_fix(server->clock, now_ms);
+  for (int asked = 0; server->context != NULL && redis_now_ms(server) != now_ms; asked++) assert_true(asked < 1000000);
 }
 
 static void disconnect(struct redis_server *server) {
@@ -157,6 +186,8 @@ int64_t redis_integer(struct redis_server *server, const char *format, ...) {
   freeReplyObject(reply);
   return value;
 }
+
+bool redis_is_valkey(struct redis_server *server) { return strstr(redis_text(server, "INFO server"), "valkey_version:") != NULL; }
 
 int64_t redis_now_ms(struct redis_server *server) {
   redisReply *reply = redis_command(server, "TIME");

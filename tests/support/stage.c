@@ -3,7 +3,6 @@
 #include "support/stage.h"
 
 #include "config.h"
-#include "support/timeshim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,19 +23,19 @@ static void must(struct stage *stage, enum status decoded) {
 
 void stage_at(struct stage *stage, int64_t ms) {
   stage->now = ms;
-  timeshim_fix(stage->redis.clock, STAGE_START_MS + ms);
+  redis_server_fix_clock(&stage->redis, STAGE_START_MS + ms);
 }
 
 void stage_open(struct stage *stage, enum dialect dialect) {
   static const enum config_redis_mode modes[DIALECT_COUNT] = {[DIALECT_NATIVE] = CONFIG_REDIS_NATIVE,
                                                               [DIALECT_HPEXPIRE] = CONFIG_REDIS_HPEXPIRE,
-                                                              [DIALECT_COMPAT] = CONFIG_REDIS_COMPAT,
-                                                              [DIALECT_COMPAT_OLD] = CONFIG_REDIS_AUTO};
+                                                              [DIALECT_COMPAT] = CONFIG_REDIS_COMPAT};
+  enum config_redis_mode mode = strcmp(dialect_mode(dialect), "auto") == 0 ? CONFIG_REDIS_AUTO : modes[dialect];
   *stage = (struct stage){0};
   redis_server_start(&stage->redis, &(struct redis_options){.dialect = dialect, .own_clock = true});
   char env[] = "test";
   char *url = strdup(stage->redis.url), *error = NULL;
-  struct config config = {.env = env, .redis_url = url, .partitions = 1, .redis_mode = modes[dialect]};
+  struct config config = {.env = env, .redis_url = url, .partitions = 1, .redis_mode = mode};
   if (redis_target_new(&config, &stage->target, &error)) fail_msg("%s", error ? error : "no memory");
   free(url);
   assert_int_equal(redis_conn_new(stage->target, clock_system(), 30000, &stage->conn), STATUS_OK);

@@ -1,7 +1,6 @@
 #include "support/test.h"
 
 #include "support/scratch.h"
-#include "support/timeshim.h"
 #include "support/world.h"
 
 #include <ctype.h>
@@ -36,7 +35,7 @@ static void start_servers(struct world *world) {
   }
   add_environment(world, text_format("PRESENCE_REDIS_URL=%s", redis_url));
   add_environment(world, text_format("PRESENCE_POSTGRES_URL=%s", postgres_url));
-  add_environment(world, text_format("PRESENCE_REDIS_MODE=%s", dialect_mode(options->dialect)));
+  add_environment(world, text_format("PRESENCE_REDIS_MODE=%s", dialect_mode(world->redis.dialect)));
   add_environment(world, "PRESENCE_OUTAGE_MS=5000");
   add_environment(world, "PRESENCE_SETTLE_MS=0");
   add_environment(world, "PRESENCE_THREADS=1");
@@ -44,7 +43,7 @@ static void start_servers(struct world *world) {
 }
 
 struct world *world_start(void **state, const struct world_options *options) {
-  if (!dialect_is_here(options->dialect)) {
+  if (!dialect_is_here(dialect_or_instead(options->dialect))) {
     print_message("skipped: no %s here\n", dialect_name(options->dialect));
     skip();
   }
@@ -76,9 +75,8 @@ int world_group_start(void **state) {
 }
 
 void world_set_clock(struct world *world, int64_t now_ms) {
-  assert_non_null(world->redis.clock);
   world->clock_ms = now_ms;
-  timeshim_fix(world->redis.clock, now_ms);
+  redis_server_fix_clock(&world->redis, now_ms);
 }
 
 void world_move_clock(struct world *world, int64_t by_ms) { world_set_clock(world, world->clock_ms + by_ms); }

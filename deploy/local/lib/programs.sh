@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Redis 8, Redis 7 and PostgreSQL as programs to call: $deps/bin/NAME is a small script that runs the machine's program or, where
+# Redis 8, Redis 7, Valkey and PostgreSQL as programs to call: $deps/bin/NAME is a small script that runs the machine's program or, where
 # that is missing or too old, the one of a private tree. No package with a service is installed. Sourced, never run.
 
 redis8_suite=trixie
@@ -71,13 +71,32 @@ find_redis7() {
     link_system_program redis7-server "$path"
     link_system_program redis7-cli "$(command -v redis-cli)"
   elif [ "$(own_release)" = bookworm ]; then
-    private_tree bookworm "$deps/redis7" "redis-(server|tools)" redis-server redis-tools
-    link_tree_program redis7-server redis7 usr/bin/redis-server
-    link_tree_program redis7-cli redis7 usr/bin/redis-cli
-    redis7_ready || die "the unpacked Redis 7.0 does not run here"
+    unpack_redis7
   else
     touch "$deps/redis7.none"
   fi
+}
+
+unpack_redis7() {
+  private_tree bookworm "$deps/redis7" "redis-(server|tools)" redis-server redis-tools
+  link_tree_program redis7-server redis7 usr/bin/redis-server
+  link_tree_program redis7-cli redis7 usr/bin/redis-cli
+  { program_works redis7-server && program_works redis7-cli; } || die "the unpacked Redis 7.0 does not run here"
+}
+
+# Only for `make matrix`: valkey8 (no field expiry) and valkey9, each from the first Debian suite that has it.
+valkey_ready() { program_works "$1-server" && program_works "$1-cli"; }
+
+find_valkey8() { unpack_valkey valkey8 trixie 8.1; }
+find_valkey9() { unpack_valkey valkey9 forky 9.1.1; }
+
+# unpack_valkey NAME SUITE LEAST
+unpack_valkey() {
+  private_tree "$2" "$deps/$1" "valkey-(server|tools)" valkey-server valkey-tools
+  link_tree_program "$1-server" "$1" usr/bin/valkey-server
+  link_tree_program "$1-cli" "$1" usr/bin/valkey-cli
+  valkey_ready "$1" || die "the unpacked Valkey of $2 does not run here"
+  version_at_least "$(redis_version "$deps/bin/$1-server")" "$3" || die "the Valkey of $2 is older than $3"
 }
 
 postgres_least=13
