@@ -10,11 +10,12 @@ struct app;
  * called app_block_signals before. *error: one clear line (malloc'd), NULL where memory is short. STATUS_CLOSED: a signal asked
  * for an end meanwhile. config must outlive the app. */
 enum status app_new(const struct config *config, struct app **app, char **error) MUST_CHECK;
-/* Serves until SIGTERM or SIGINT, then stops in order within five seconds. A second signal ends the process at once. */
+/* Serves until SIGTERM or SIGINT, then stops in order within five seconds; SIGHUP loads the certificate again. A second signal to
+ * end ends the process at once. */
 enum status app_run(struct app *app, char **error) MUST_CHECK;
 void app_free(struct app *app);
 
-/* SIGTERM and SIGINT wait until app_new or app_run takes them; SIGPIPE is ignored. Before any thread is made. */
+/* SIGTERM, SIGINT and SIGHUP wait until app_new or app_run takes them; SIGPIPE is ignored. Before any thread is made. */
 void app_block_signals(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* app.c: set-up in order, tear-down in reverse.
  *
- *   redis_target -> PostgreSQL fits? -> Redis fits? -> directory -> pg_pool -> worker -> event_tailer -> api
+ *   certificate -> redis_target -> PostgreSQL fits? -> Redis fits? -> directory -> pg_pool -> worker -> event_tailer -> api
  *
- * The main thread only waits for a signal; loops, pool, directory and worker have threads of their own. */
+ * The main thread only waits for a signal, and looks after the certificate; loops, pool, directory and worker have threads of
+ * their own. */
 #include "app.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "certificate.h"
 #include "events.h"
 #include "log.h"
 #include "metrics.h"
@@ -27,6 +29,7 @@
 #define POOL_QUEUE_MAX 4096
 #define CHECK_TIMEOUT_MS 2000
 #define RETRY_MS 50
+#define CERTIFICATE_LOOK_S 1
 /* After SIGTERM, together under the five seconds that are promised. */
 #define API_STOP_MS 2500
 #define WORKER_STOP_MS 1800
@@ -35,7 +38,8 @@
 struct app {
   const struct config *config;
   const struct clock *clock;
-  int64_t wait_until_us; /* how long the start waits for servers */
+  int64_t wait_until_us;           /* how long the start waits for servers */
+  struct certificate *certificate; /* NULL: plain HTTP */
   struct redis_target *target;
   struct directory *directory;
   struct pg_pool *pool;
@@ -58,6 +62,7 @@ static sigset_t end_signals(void) {
 
 void app_block_signals(void) {
   sigset_t set = end_signals();
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
 }
@@ -69,13 +74,16 @@ static bool signal_within(int64_t wait_ms) {
   return sigtimedwait(&set, NULL, &limit) > 0;
 }
 
-static int wait_for_signal(void) {
+/* SIGHUP, or files that changed: the certificate is loaded again. */
+static int serve_until_signal(struct app *app) {
   sigset_t set = end_signals();
-  int number;
-  do {
-    number = sigwaitinfo(&set, NULL);
-  } while (number < 0 && errno == EINTR);
-  return number;
+  sigaddset(&set, SIGHUP);
+  for (;;) {
+    struct timespec look = {.tv_sec = CERTIFICATE_LOOK_S};
+    int number = app->certificate != NULL ? sigtimedwait(&set, NULL, &look) : sigwaitinfo(&set, NULL);
+    if (number == SIGTERM || number == SIGINT) return number;
+    if (app->certificate != NULL) certificate_look(app->certificate, number == SIGHUP);
+  }
 }
 
 static void end_now(int number) {
@@ -174,7 +182,11 @@ static enum status start_directory(struct app *app, char **error) {
 
 static enum status set_up(struct app *app, char **error) {
   const struct config *config = app->config;
-  enum status status = redis_target_new(config, &app->target, error);
+  enum status status = STATUS_OK;
+  if (config->tls_cert[0] != '\0')
+    status = certificate_new(config->tls_cert, config->tls_key, config->request_timeout_ms, app->clock, &app->certificate, error);
+  if (status != STATUS_OK) return status;
+  status = redis_target_new(config, &app->target, error);
   if (status != STATUS_OK) return status;
   status = check_postgres(app, error);
   if (status != STATUS_OK) return status;
@@ -237,6 +249,7 @@ void app_free(struct app *app) {
   pg_pool_free(app->pool);
   directory_free(app->directory);
   redis_target_free(app->target);
+  certificate_free(app->certificate);
   free(app);
 }
 
@@ -261,7 +274,7 @@ enum status app_run(struct app *app, char **error) {
   }
   if (status == STATUS_OK) {
     notify_service_manager("READY=1");
-    int number = wait_for_signal();
+    int number = serve_until_signal(app);
     notify_service_manager("STOPPING=1");
     log_info("stopping", LOG_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
   } else if (asprintf(error, "cannot start threads: %s", status_name(status)) < 0) {

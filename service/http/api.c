@@ -14,7 +14,6 @@
 #include "clock.h"
 #include "listener.h"
 #include "log.h"
-#include "pem.h"
 #include "server.h"
 
 enum {
@@ -40,7 +39,6 @@ struct api_worker {
 struct api {
   struct api_shared shared;
   struct listener listener;
-  struct pem tls;
   struct api_worker *workers;
   unsigned count;
   char address[LISTENER_TEXT_MAX];
@@ -131,8 +129,7 @@ static enum status make_server(struct api *api, struct api_worker *worker, size_
       .idle_timeout_ms = config->idle_timeout_ms,
       .max_connections = max_connections,
       .cors_origin = config->cors_origin,
-      .tls_cert = api->tls.cert,
-      .tls_key = api->tls.key,
+      .tls = config->tls_cert[0] != '\0',
   };
   if (listener_take(&api->listener, &options.listen_fd) != STATUS_OK) {
     if (asprintf(error, "listen %s: %s", api->address, strerror(errno)) < 0) *error = NULL;
@@ -189,7 +186,6 @@ enum status api_new(const struct api_shared *shared, struct api **out, char **er
   api->count = count_loops(shared);
   api->workers = calloc(api->count, sizeof *api->workers);
   enum status status = api->workers != NULL ? STATUS_OK : STATUS_NO_MEMORY;
-  if (status == STATUS_OK) status = pem_load(&api->tls, shared->config->tls_cert, shared->config->tls_key, error);
   if (status == STATUS_OK) status = listener_open(&api->listener, shared->config->listen, error);
   size_t max_connections = 0;
   if (status == STATUS_OK) {
@@ -197,7 +193,6 @@ enum status api_new(const struct api_shared *shared, struct api **out, char **er
     max_connections = share_connections(api);
   }
   for (unsigned i = 0; i < api->count && status == STATUS_OK; i++) status = make_worker(api, i, max_connections, error);
-  pem_free(&api->tls);
   if (status != STATUS_OK) {
     api_free(api);
     return status;

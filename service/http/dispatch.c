@@ -228,7 +228,7 @@ static enum MHD_Result refuse_headers(struct http_request *request, const char *
   const char *text = uri_alone ? "HTTP/1.1 414 URI Too Long\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
                                : "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
   /* No answer is under way on this connection. Under TLS the client sees it closed and no more. */
-  if (request->server->options.tls_cert == NULL)
+  if (!request->server->options.tls)
     (void)send(request->connection->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
   server_count(request->server, ROUTE_COUNT, uri_alone ? MHD_HTTP_URI_TOO_LONG : MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE);
   return MHD_NO;
@@ -294,7 +294,7 @@ static bool parse_query(struct http_request *request) {
 
 static void note_whole(struct http_request *request) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-  bool countable = info != NULL && request->server->options.tls_cert == NULL && (request->body_known || !request->body_expected);
+  bool countable = info != NULL && !request->server->options.tls && (request->body_known || !request->body_expected);
   connections_request_whole(&request->server->connections, request->connection,
                             countable ? info->header_size + request->body_declared : 0);
 }
@@ -316,7 +316,7 @@ static enum MHD_Result on_whole(struct http_request *request) {
     }
   }
   if (request->http_status != 0) return dispatch_send(request);
-  if (request->server->options.tls_cert != NULL) return suspend(request); /* what TLS has decrypted must not wait for a run */
+  if (request->server->options.tls) return suspend(request); /* what TLS has decrypted must not wait for a run */
   request->polled = true;
   request->server->polled_count++;
   return MHD_YES;

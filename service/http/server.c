@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "certificate.h"
 #include "server_state.h"
 
 enum {
@@ -100,18 +101,21 @@ static void on_ready(struct loop_watch *watch, uint32_t events) {
   run_library(watch->context);
 }
 
+/* What a cautious client of today speaks (https://www.gnutls.org/manual/html_node/Priority-Strings.html). */
+static char tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+
 static struct MHD_Daemon *start_daemon(struct http_server *server) {
   const struct http_server_options *options = &server->options;
   unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_THREAD_SAFETY | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
   struct MHD_OptionItem tls[] = {
-      {MHD_OPTION_HTTPS_MEM_CERT, 0, options->tls_cert},
-      {MHD_OPTION_HTTPS_MEM_KEY, 0, options->tls_key},
+      {MHD_OPTION_HTTPS_PRIORITIES, 0, tls_priorities},
       {MHD_OPTION_END, 0, NULL},
   };
-  if (options->tls_cert != NULL)
+  if (options->tls)
     flags |= MHD_USE_TLS;
   else
     tls[0] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+  enum MHD_OPTION with_certificate = options->tls ? MHD_OPTION_HTTPS_CERT_CALLBACK2 : MHD_OPTION_END;
   /* The log first, so that it hears of the other options. */
   return MHD_start_daemon(flags, 0, NULL, NULL, dispatch_handle, server,                               //
                           MHD_OPTION_EXTERNAL_LOGGER, on_library_log, server,                          //
@@ -125,6 +129,7 @@ static struct MHD_Daemon *start_daemon(struct http_server *server) {
                           MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                         //
                           MHD_OPTION_NOTIFY_COMPLETED, dispatch_completed, server,                     //
                           MHD_OPTION_ARRAY, tls,                                                       //
+                          with_certificate, certificate_retrieve,                                      //
                           MHD_OPTION_END);
 }
 
@@ -148,8 +153,7 @@ enum status http_server_new(const struct http_server_options *options, struct ht
   }
   server->daemon = start_daemon(server);
   if (server->daemon == NULL) { /* which has closed the listener */
-    *error = strdup(options->tls_cert != NULL ? "the HTTPS server does not start: check tls-cert and tls-key"
-                                              : "the HTTP server does not start");
+    *error = strdup(options->tls ? "the HTTPS server does not start" : "the HTTP server does not start");
     status = STATUS_IO;
     goto out;
   }

@@ -23,9 +23,9 @@ struct http_server_options {
   int listen_fd;                 /* taken over */
   bool only_operational;         /* healthz, readyz, metrics; the rest is 404 */
   int64_t request_timeout_ms, idle_timeout_ms;
-  size_t max_connections;   /* of this loop */
-  const char *cors_origin;  /* "": none; borrowed */
-  char *tls_cert, *tls_key; /* PEM; NULL: plain HTTP; borrowed until the start is over */
+  size_t max_connections;  /* of this loop */
+  const char *cors_origin; /* "": none; borrowed */
+  bool tls;                /* HTTPS with what certificate.h shows */
 };
 
 /* *error: one clear line (malloc'd) or NULL. */

@@ -162,8 +162,7 @@ struct http_stand *http_stand_start(const struct http_stand_options *given) {
       .idle_timeout_ms = options.idle_timeout_ms > 0 ? options.idle_timeout_ms : 75000,
       .max_connections = options.max_connections > 0 ? options.max_connections : 1000,
       .cors_origin = options.cors_origin != NULL ? options.cors_origin : "",
-      .tls_cert = options.tls_cert,
-      .tls_key = options.tls_key,
+      .tls = options.tls,
   };
   must(listener_take(&listener, &server.listen_fd));
   must(http_server_new(&server, &stand->server, &error));

@@ -20,7 +20,7 @@ struct http_stand_options {
   size_t max_connections;                      /* 0: 1000 */
   const char *cors_origin;                     /* NULL: none */
   const char *address;                         /* NULL: "127.0.0.1:0" */
-  char *tls_cert, *tls_key;                    /* PEM; NULL: plain HTTP */
+  bool tls;                                    /* the test has made a certificate (certificate.h) */
   bool only_operational;
 };
 
