@@ -15,9 +15,12 @@ enum config_redis_mode { CONFIG_REDIS_AUTO, CONFIG_REDIS_NATIVE, CONFIG_REDIS_HP
 
 /* Every text is owned and never NULL. */
 struct config {
-  char *listen;       /* as given, e.g. "[::1]:8080"; config_split_listen takes it apart */
-  char *redis_url;    /* may hold a password: never logged whole */
-  char *postgres_url; /* likewise */
+  char *listen;         /* as given, e.g. "[::1]:8080"; config_split_listen takes it apart */
+  char *redis_url;      /* may hold a password: never logged whole */
+  char *redis_tls_ca;   /* "" = the system's authorities */
+  char *redis_tls_cert; /* "" = none; both or neither */
+  char *redis_tls_key;
+  char *postgres_url; /* as redis_url */
   unsigned roles;     /* enum config_role bits, never 0 */
   int64_t threads;    /* API loops; 0 = one per core */
   char *env;          /* first word of every key, [a-z0-9_-]{1,32} */

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -257,11 +258,23 @@ static enum status read_flags(struct config *config, const struct given *given, 
   return status;
 }
 
+/* Empty means not given. */
+static enum status check_pair(const char *cert_name, const char *cert, const char *key_name, const char *key, char **error) {
+  if ((cert[0] == '\0') == (key[0] == '\0')) return STATUS_OK;
+  char why[80];
+  snprintf(why, sizeof why, " alone: %s and %s go together", cert_name, key_name);
+  return refuse_plain(cert[0] == '\0' ? key_name : cert_name, STR_NONE, why, error);
+}
+
 static enum status check_together(const struct config *config, char **error) {
-  if ((config->tls_cert[0] == '\0') != (config->tls_key[0] == '\0'))
-    return refuse_plain(config->tls_cert[0] == '\0' ? "tls-key" : "tls-cert", STR_NONE,
-                        " alone: tls-cert and tls-key go together", error);
-  return STATUS_OK;
+  enum status status = check_pair("tls-cert", config->tls_cert, "tls-key", config->tls_key, error);
+  if (status == STATUS_OK)
+    status = check_pair("redis-tls-cert", config->redis_tls_cert, "redis-tls-key", config->redis_tls_key, error);
+  bool redis_tls = config->redis_tls_ca[0] != '\0' || config->redis_tls_cert[0] != '\0';
+  if (status == STATUS_OK && redis_tls && strncmp(config->redis_url, "rediss", 6) != 0)
+    status = refuse_plain(config->redis_tls_ca[0] != '\0' ? "redis-tls-ca" : "redis-tls-cert", STR_NONE,
+                          ": redis-url asks for no TLS; it is rediss:// then", error);
+  return status;
 }
 
 enum status config_load(struct config *config, struct config_command_line *line, char **error) {

@@ -20,7 +20,7 @@ enum status redis_target_new(const struct config *config, struct redis_target **
   if (!made->env) goto out;
   status = target_parse_url(made, config->redis_url, &tls, error);
   if (status) goto out;
-  if (tls) status = tls_context_new(&made->tls, error);
+  if (tls) status = tls_new(config, &made->tls, error);
   if (status) goto out;
   status = script_library_build(&made->scripts);
   if (status == STATUS_NOT_FOUND && asprintf(error, "a Lua script is missing in this program: the build is broken") < 0) {
@@ -54,7 +54,7 @@ void redis_target_free(struct redis_target *target) {
   free(target->user);
   wipe(target->password);
   free(target->address);
-  tls_context_free(target->tls);
+  tls_free(target->tls);
   script_library_free(&target->scripts);
   free(target);
 }

@@ -4,6 +4,7 @@
 
 #include "script.h"
 
+struct tls;
 /* Immutable once made; counted, since a thread that is still connecting may outlive its link. */
 struct redis_target {
   char *env;
@@ -14,10 +15,10 @@ struct redis_target {
   char *path; /* of a Unix socket */
   int port;
   int database;
-  char *user;     /* NULL: the default user */
-  char *password; /* NULL: none; never logged */
-  char *address;  /* for people: "127.0.0.1:6379/0", without user and password */
-  void *tls;      /* SSL_CTX; NULL: plain */
+  char *user;      /* NULL: the default user */
+  char *password;  /* NULL: none; never logged */
+  char *address;   /* for people: "127.0.0.1:6379/0", without user and password */
+  struct tls *tls; /* NULL: plain */
 
   struct script_library scripts;
   _Atomic unsigned references;

@@ -23,8 +23,14 @@ static struct {
 } at;
 
 static void open_conn(const char *url) {
-  char env[] = "test", *error = NULL;
-  struct config config = {.env = env, .redis_url = text_format("%s", url), .partitions = 8, .redis_mode = CONFIG_REDIS_AUTO};
+  char env[] = "test", none[] = "", *error = NULL;
+  struct config config = {.env = env,
+                          .redis_url = text_format("%s", url),
+                          .redis_tls_ca = none,
+                          .redis_tls_cert = none,
+                          .redis_tls_key = none,
+                          .partitions = 8,
+                          .redis_mode = CONFIG_REDIS_AUTO};
   if (redis_target_new(&config, &at.target, &error)) fail_msg("%s", error);
   assert_int_equal(redis_conn_new(at.target, clock_system(), 1000, &at.conn), STATUS_OK);
   for (size_t i = 0; i < LENGTH(at.calls); i++) assert_int_equal(redis_call_new(&at.calls[i]), STATUS_OK);

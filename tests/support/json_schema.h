@@ -1,6 +1,6 @@
 /* json_schema.h: does a JSON value match a schema of an OpenAPI document? The part of JSON Schema 2020-12
- * (https://json-schema.org/draft/2020-12/json-schema-validation) that the document uses; any other keyword fails the test, so that
- * none is overlooked. */
+ * (https://json-schema.org/draft/2020-12/json-schema-validation) that the document uses; any other keyword fails the test, so
+ * that none is overlooked. */
 #ifndef PRESENCE_TEST_JSON_SCHEMA_H
 #define PRESENCE_TEST_JSON_SCHEMA_H
 

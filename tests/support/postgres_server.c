@@ -4,6 +4,7 @@
 #include "support/postgres_server.h"
 #include "support/scratch.h"
 
+#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,12 +17,14 @@ static struct {
   const char *folder, *log;
   unsigned databases;
   bool has_template;
+  int port; /* 0: none, only the socket, which is called after 5432 then */
 } server;
 
 #define TEMPLATE "presence_template"
 
 static const char *url_of(const char *name, const char *folder) {
-  return text_format("host=%s user=presence dbname=%s", folder, name);
+  const char *port = server.port > 0 ? text_format(" port=%d", server.port) : "";
+  return text_format("host=%s%s user=presence dbname=%s", folder, port, name);
 }
 
 static const struct passwd *server_user(void) {
@@ -65,6 +68,7 @@ static bool accepts_connections(void) {
 }
 
 static void start_process(void) {
+  bool tls = server.port > 0;
   const char *words[] = {
       program("pg-postgres"),
       "-D",
@@ -72,7 +76,15 @@ static void start_process(void) {
       "-k",
       server.folder,
       "-h",
-      "",
+      tls ? "127.0.0.1" : "",
+      "-p",
+      text_format("%d", tls ? server.port : 5432),
+      "-c",
+      text_format("ssl=%s", tls ? "on" : "off"),
+      "-c",
+      text_format("ssl_cert_file=%s/tls.crt", server.folder),
+      "-c",
+      text_format("ssl_key_file=%s/tls.key", server.folder),
       "-c",
       "fsync=off",
       "-c",
@@ -135,6 +147,28 @@ void postgres_server_kill(void) { (void)child_stop(&server.child, SIGQUIT, 10000
 void postgres_server_restart(void) {
   assert_int_equal(server.child.pid, 0);
   start_process();
+}
+
+static void give(const char *from, const char *name) {
+  const char *to = text_format("%s/%s", server.folder, name);
+  size_t length = 0;
+  char *text = place_read(from, &length);
+  int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, length), length);
+  if (geteuid() == 0) assert_int_equal(fchown(fd, server_user()->pw_uid, server_user()->pw_gid), 0);
+  assert_int_equal(close(fd), 0);
+  free(text);
+}
+
+int postgres_server_speak_tls(const char *cert, const char *key) {
+  start_once();
+  postgres_server_kill();
+  give(cert, "tls.crt");
+  give(key, "tls.key");
+  server.port = free_port();
+  start_process();
+  return server.port;
 }
 
 static PGconn *connect_to(const char *url) {

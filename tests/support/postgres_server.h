@@ -25,6 +25,8 @@ PGconn *database_connect(const struct database *database);
 
 void postgres_server_kill(void);    /* immediate shutdown: clients are cut, the next start recovers */
 void postgres_server_restart(void); /* reconnects no database: see database_reconnect */
+/* From here on it also listens on 127.0.0.1, at the port returned, with TLS. Before the first database is made. */
+int postgres_server_speak_tls(const char *cert, const char *key);
 void database_reconnect(struct database *database);
 void postgres_server_show_log(void);
 

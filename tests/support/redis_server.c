@@ -18,7 +18,8 @@ static const struct {
     [DIALECT_COMPAT_OLD] = {"compat on Redis 7.0", "auto", "redis7-server"},
 };
 
-/* What `make matrix` asks for: all on one server. PRESENCE_TEST_SERVER="valkey9-server native": its program and the best it can do. */
+/* What `make matrix` asks for: all on one server. PRESENCE_TEST_SERVER="valkey9-server native": its program and the best it can
+ * do. */
 static const char *only_program; /* NULL: the table */
 static enum dialect only_best;
 
@@ -67,8 +68,7 @@ static bool connect_to(struct redis_server *server) {
 }
 
 static void start_process(struct redis_server *server) {
-  const char *argv[64] = {place_server(program_of(server->dialect)),
-                          text_format("%s/deploy/redis/presence.conf", place_root())};
+  const char *argv[64] = {place_server(program_of(server->dialect)), text_format("%s/deploy/redis/presence.conf", place_root())};
   size_t count = 2;
   const char *fixed[] = {
       "--port",       "0",           "--unixsocket", server->socket, "--dir",

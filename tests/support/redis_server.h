@@ -15,7 +15,8 @@ enum dialect { DIALECT_NATIVE, DIALECT_HPEXPIRE, DIALECT_COMPAT, DIALECT_COMPAT_
 const char *dialect_name(enum dialect dialect);
 const char *dialect_mode(enum dialect dialect); /* the value of PRESENCE_REDIS_MODE */
 bool dialect_is_here(enum dialect dialect);     /* false: there is no such server on this machine */
-/* Where all tests run on one server (`make matrix`) that cannot do this dialect: the best that it can. A server is started with it. */
+/* Where all tests run on one server (`make matrix`) that cannot do this dialect: the best that it can. A server is started with
+ * it. */
 enum dialect dialect_or_instead(enum dialect dialect);
 
 struct redis_options {
@@ -46,8 +47,8 @@ void redis_server_kill(struct redis_server *server); /* kill -9; the folder stay
 /* After a stop or kill: the same folder and socket, a new process (and run_id). */
 void redis_server_restart(struct redis_server *server);
 
-/* From here on its clock stands still at now_ms. Valkey 9.1 looks at the clock once in a millisecond: it has seen the new time when
- * this returns. */
+/* From here on its clock stands still at now_ms. Valkey 9.1 looks at the clock once in a millisecond: it has seen the new time
+ * when this returns. */
 void redis_server_fix_clock(struct redis_server *server, int64_t now_ms);
 
 /* One command on the server's own context, printf-style as redisCommand; never an error reply. The caller frees. */

@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -162,4 +164,20 @@ const char *place_text(const char *path) {
   const char *kept = text_format("%s", data);
   free(data);
   return kept;
+}
+
+int free_port(void) {
+  static int next;
+  if (next == 0) next = (int)(getpid() % 10000);
+  for (int tries = 0; tries < 1000; tries++) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    address.sin_port = htons((uint16_t)(20000 + next++ % 10000));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    bool is_free = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    if (is_free) return ntohs(address.sin_port);
+  }
+  fail_msg("no free port");
+  return 0;
 }

@@ -9,6 +9,8 @@ const char *scratch_path(const char *name);
 /* The same, and makes a folder there. */
 const char *scratch_folder(const char *name);
 
+int free_port(void); /* of 127.0.0.1, below the range that outgoing connections draw from */
+
 const char *place_root(void);                       /* the checkout: PRESENCE_ROOT, or found from the program's own path */
 const char *place_built(const char *name);          /* a built program of the same build: "presenced" */
 const char *place_server(const char *name);         /* a server's program of the set-up: "redis8-server"; NULL: there is none */

@@ -27,9 +27,8 @@ void stage_at(struct stage *stage, int64_t ms) {
 }
 
 void stage_open(struct stage *stage, enum dialect dialect) {
-  static const enum config_redis_mode modes[DIALECT_COUNT] = {[DIALECT_NATIVE] = CONFIG_REDIS_NATIVE,
-                                                              [DIALECT_HPEXPIRE] = CONFIG_REDIS_HPEXPIRE,
-                                                              [DIALECT_COMPAT] = CONFIG_REDIS_COMPAT};
+  static const enum config_redis_mode modes[DIALECT_COUNT] = {
+      [DIALECT_NATIVE] = CONFIG_REDIS_NATIVE, [DIALECT_HPEXPIRE] = CONFIG_REDIS_HPEXPIRE, [DIALECT_COMPAT] = CONFIG_REDIS_COMPAT};
   enum config_redis_mode mode = strcmp(dialect_mode(dialect), "auto") == 0 ? CONFIG_REDIS_AUTO : modes[dialect];
   *stage = (struct stage){0};
   redis_server_start(&stage->redis, &(struct redis_options){.dialect = dialect, .own_clock = true});

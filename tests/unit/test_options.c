@@ -76,6 +76,9 @@ static void defaults_are_those_of_the_contract(void **state) {
   assert_string_equal(config.cors_origin, "");
   assert_string_equal(config.tls_cert, "");
   assert_string_equal(config.tls_key, "");
+  assert_string_equal(config.redis_tls_ca, "");
+  assert_string_equal(config.redis_tls_cert, "");
+  assert_string_equal(config.redis_tls_key, "");
   assert_int_equal(config.idle_timeout_ms, 75000);
   assert_int_equal(config.max_connections, 20000);
   assert_int_equal(config.startup_wait_ms, 10000);
@@ -173,6 +176,10 @@ static void bad_values_are_refused_wherever_they_stand(void **state) {
   assert_refused("--env = A?b: not allowed; allowed: 1 to 32 of a-z 0-9 _ -", LOAD("--env", "A\nb"));
   assert_refused("tls-cert alone: tls-cert and tls-key go together", LOAD("--tls-cert", "c.pem"));
   assert_refused("tls-key alone: tls-cert and tls-key go together", LOAD("--tls-key", "k.pem"));
+  assert_refused("redis-tls-key alone: redis-tls-cert and redis-tls-key go together", LOAD("--redis-tls-key", "k.pem"));
+  assert_refused("redis-tls-ca: redis-url asks for no TLS; it is rediss:// then", LOAD("--redis-tls-ca", "ca.pem"));
+  assert_refused("redis-tls-cert: redis-url asks for no TLS; it is rediss:// then",
+                 LOAD("--redis-tls-cert", "c.pem", "--redis-tls-key", "k.pem", "--redis-url", "redis://h"));
   setenv("PRESENCE_THREADS", "-1", 1);
   assert_refused("PRESENCE_THREADS = -1: not allowed; allowed: 0 to 256", LOAD("--threads=1"));
 }
