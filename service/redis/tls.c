@@ -77,6 +77,8 @@ enum status tls_new(const struct config *config, struct tls **tls, char **error)
   SSL_CTX *context;
   struct tls *made = calloc(1, sizeof *made);
   if (!made) return STATUS_NO_MEMORY;
+  /* No clean-up at exit: a thread that is still connecting (connector_abandon) may outlive main. */
+  (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
   made->ca = strdup(config->redis_tls_ca);
   made->cert = strdup(config->redis_tls_cert);
   made->key = strdup(config->redis_tls_key);

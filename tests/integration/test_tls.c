@@ -133,6 +133,14 @@ static void serve(const char *const *environment) {
   WAIT_UNTIL(ask(at.authority.cert, "/readyz", NULL) == 200, 15000);
 }
 
+static void end(void) {
+  int code = presenced_stop(&at.process);
+  if (code != 0) {
+    child_show_log("presenced", at.process.log);
+    fail_msg("presenced ended with %d on SIGTERM", code);
+  }
+}
+
 static void a_life_over_tls(void **state) {
   (void)state;
   serve(with(NULL, NULL));
@@ -152,7 +160,7 @@ static void a_life_over_tls(void **state) {
                                " WHERE a.application_name LIKE 'presence%' AND NOT s.ssl",
                                NULL),
                    0);
-  assert_int_equal(presenced_stop(&at.process), 0);
+  end();
 }
 
 static void the_certificate_is_replaced(void **state) {
@@ -172,7 +180,7 @@ static void the_certificate_is_replaced(void **state) {
   assert_int_equal(ask(at.stranger.cert, "/metrics", &body), 200);
   assert_non_null(strstr(body, "presence_tls_reloads_total{result=\"failed\"} "));
   assert_non_null(strstr(body, "presence_tls_reloads_total{result=\"ok\"} 1\n"));
-  assert_int_equal(presenced_stop(&at.process), 0);
+  end();
 }
 
 static void a_start_that_cannot_be_ends_with_2(const char *first, const char *second, const char *why) {
@@ -229,12 +237,12 @@ static void a_key_for_everybody_is_warned_of(void **state) {
   presenced_spawn(&at.process, with(NULL, NULL));
   presenced_wait_listening(&at.process);
   assert_true(presenced_logged(&at.process, "tls_key_exposed"));
-  assert_int_equal(presenced_stop(&at.process), 0);
+  end();
   assert_int_equal(chmod(at.https.key, 0600), 0);
   presenced_spawn(&at.process, with(NULL, NULL));
   presenced_wait_listening(&at.process);
   assert_false(presenced_logged(&at.process, "tls_key_exposed"));
-  assert_int_equal(presenced_stop(&at.process), 0);
+  end();
 }
 
 int main(void) {

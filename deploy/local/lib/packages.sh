@@ -4,7 +4,7 @@
 
 packages_of() {
   case $1 in
-    libraries | servers | redis7 | valkey8 | valkey9 | pgbouncer | bench | bench-npm) ;; # these need no more than "packages"
+    libraries | servers | redis7 | valkey8 | valkey9 | pgbouncer | haproxy | bench | bench-npm) ;; # these need no more than "packages"
     packages)
       echo gcc libc6-dev make pkg-config libjansson-dev libpq-dev libcmocka-dev libssl-dev libgnutls28-dev \
         libxxhash-dev libjs-chart.js zlib1g-dev libcurl4-openssl-dev dpkg-dev xz-utils patch curl ca-certificates tzdata

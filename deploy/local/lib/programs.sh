@@ -188,3 +188,18 @@ find_promtool() {
   fi
   program_works promtool || touch "$deps/promtool.none"
 }
+
+# Likewise for the test of a rolling restart behind a proxy.
+haproxy_ready() { [ -e "$deps/haproxy.none" ] || haproxy_works; }
+haproxy_works() { [ -x "$deps/bin/haproxy" ] && "$deps/bin/haproxy" -v >/dev/null 2>&1; }
+
+find_haproxy() {
+  local path
+  path=$(PATH=$PATH:/usr/sbin command -v haproxy || true)
+  if [ -n "$path" ]; then
+    link_system_program haproxy "$path"
+  elif (private_tree "$(own_release)" "$deps/haproxy" haproxy haproxy); then
+    link_tree_program haproxy haproxy usr/sbin/haproxy
+  fi
+  haproxy_works || touch "$deps/haproxy.none"
+}
