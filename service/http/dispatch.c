@@ -228,8 +228,7 @@ static enum MHD_Result refuse_headers(struct http_request *request, const char *
   const char *text = uri_alone ? "HTTP/1.1 414 URI Too Long\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
                                : "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
   /* No answer is under way on this connection. Under TLS the client sees it closed and no more. */
-  if (!request->server->options.tls)
-    (void)send(request->connection->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!request->server->options.tls) (void)send(request->connection->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
   server_count(request->server, ROUTE_COUNT, uri_alone ? MHD_HTTP_URI_TOO_LONG : MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE);
   return MHD_NO;
 }
