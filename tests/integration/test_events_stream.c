@@ -234,7 +234,7 @@ static void test_p8_clients_that_do_not_read(void **state) {
     assert_false(deaf[i]->complete);
     sse_close(deaf[i]);
   }
-  WAIT_UNTIL((sse_read(sse), sse->comments) == 2, 16000); /* one each 15 s, the first at once */
+  WAIT_UNTIL((sse_read(sse), sse->comments) >= 2, 16000); /* one each 15 s, the first at once */
   assert_true(wait_now_ms() - since_ms > 12000);
   sse_close(sse);
   world_end(world);

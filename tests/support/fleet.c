@@ -4,6 +4,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* A machine so busy that a heartbeat waits for a second refuses it (503): it is said again, as devices do. */
+static bool accepts_all(struct world *world, const char *body, int count) {
+  const struct response *response = client_call(world->client, "POST", tenant_path(world, "/heartbeats"), body);
+  if (response->status == 503) return false;
+  assert_int_equal(response->status, 200);
+  json_t *answer = json_loads(response->body, 0, NULL);
+  int64_t accepted = json_integer_value(json_object_get(answer, "accepted"));
+  json_decref(answer);
+  if (accepted < count && strstr(response->body, "\"unavailable\"") == NULL) fail_msg("refused: %.300s", response->body);
+  return accepted == count;
+}
 
 static void beat_batch(struct world *world, int first, int count, int64_t ttl_ms) {
   char *body = NULL;
@@ -14,10 +27,8 @@ static void beat_batch(struct world *world, int first, int count, int64_t ttl_ms
     fprintf(out, "%s{\"device\":\"d%d\",\"ttl_ms\":%lld}", i > 0 ? "," : "[", first + i, (long long)ttl_ms);
   fputc(']', out);
   fclose(out);
-  json_t *answer = expect(world->client, 200, "POST", tenant_path(world, "/heartbeats"), body);
+  WAIT_UNTIL(accepts_all(world, body, count), 15000);
   free(body);
-  assert_int_equal(json_integer_value(json_object_get(answer, "accepted")), count);
-  json_decref(answer);
 }
 
 void fleet_beat(struct world *world, int first, int count, int64_t ttl_ms) {

@@ -105,8 +105,14 @@ static inline unsigned oracle_depth(const json_t *value) {
   const char *key;
   json_t *inner;
   if (!json_is_array(value) && !json_is_object(value)) return 0;
-  json_array_foreach((json_t *)value, i, inner) if (oracle_depth(inner) > deepest) deepest = oracle_depth(inner);
-  json_object_foreach((json_t *)value, key, inner) if (oracle_depth(inner) > deepest) deepest = oracle_depth(inner);
+  json_array_foreach((json_t *)value, i, inner) {
+    unsigned depth = oracle_depth(inner); /* once: twice at each level would never end */
+    if (depth > deepest) deepest = depth;
+  }
+  json_object_foreach((json_t *)value, key, inner) {
+    unsigned depth = oracle_depth(inner);
+    if (depth > deepest) deepest = depth;
+  }
   return deepest + 1;
 }
 
