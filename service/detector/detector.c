@@ -100,7 +100,8 @@ static bool look_member(const struct next_result *look, size_t index, struct str
 }
 
 /* The buckets at the head of `next` whose bound has passed. *earliest_ms: the lowest bound of all. */
-static size_t due_buckets(const struct next_result *look, struct expire_bucket buckets[BUCKETS_PER_STEP], int64_t *earliest_ms) {
+static size_t due_buckets(uint32_t partition, const struct next_result *look, struct expire_bucket buckets[BUCKETS_PER_STEP],
+                          int64_t *earliest_ms) {
   size_t due = 0;
   struct str member;
   int64_t bound_ms;
@@ -111,7 +112,7 @@ static size_t due_buckets(const struct next_result *look, struct expire_bucket b
     if (keys_parse_bucket_member(member, &buckets[due].tenant, &buckets[due].bucket) == STATUS_OK) {
       due++;
     } else {
-      log_error("bad_next_member", LOG_TEXT("member", member));
+      log_error("bad_next_member", LOG_INT("partition", partition), LOG_TEXT("member", member));
     }
   }
   return due;
@@ -167,7 +168,7 @@ static enum status serve(struct detector *detector, uint32_t partition, const re
   int64_t earliest_ms;
   enum status status = store_next_decode(reply, &look);
   if (status != STATUS_OK) return status;
-  size_t due = due_buckets(&look, buckets, &earliest_ms);
+  size_t due = due_buckets(partition, &look, buckets, &earliest_ms);
   int64_t age_ms = earliest_ms < look.presence_ms ? look.presence_ms - earliest_ms : 0;
   metric_set(lane->oldest_age, (double)age_ms / 1000.0);
   *wait_ms = due > 0 ? 0 : schedule_wait_ms(earliest_ms, look.cutoff_ms, look.cutoff_ms != lane->cutoff_ms);

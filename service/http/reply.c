@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "request_id.h"
 #include "server_state.h"
 #include "stream.h"
 
@@ -134,9 +135,25 @@ static void deliver(struct http_request *request, unsigned http_status, struct M
   }
 }
 
-void reply_prepared(struct http_request *request, enum prepared_reply reply) {
-  deliver(request, prepared[reply].http_status, request->server->replies.prepared[reply], true);
+/* Says in an error's answer which request it answers. Without memory for it the answer goes out as it is. */
+static void identify(struct MHD_Response *response, const char *id) {
+  if (response != NULL && id[0] != '\0') (void)add_header(response, REQUEST_ID_HEADER, id);
 }
+
+/* why: for the log, NULL: the reply's own word. */
+static void reply_prepared_because(struct http_request *request, enum prepared_reply reply, const char *why) {
+  struct replies *replies = &request->server->replies;
+  unsigned http_status = prepared[reply].http_status;
+  struct MHD_Response *own = NULL;
+  char id[REQUEST_ID_MAX + 1] = "";
+  if (http_status >= MHD_HTTP_BAD_REQUEST)
+    request_id_for_error(request, http_status, why != NULL ? why : prepared[reply].word.data, id);
+  if (id[0] != '\0') own = make_prepared(replies, reply);
+  identify(own, id);
+  deliver(request, http_status, own != NULL ? own : replies->prepared[reply], own == NULL);
+}
+
+void reply_prepared(struct http_request *request, enum prepared_reply reply) { reply_prepared_because(request, reply, NULL); }
 
 void reply_empty(struct request *public, unsigned http_status) {
   struct http_request *request = request_private(public);
@@ -220,6 +237,9 @@ static void reply_message(struct http_request *request, unsigned http_status, un
     MHD_destroy_response(response);
     response = NULL;
   }
+  char id[REQUEST_ID_MAX + 1];
+  request_id_for_error(request, http_status, word, id);
+  identify(response, id);
   deliver(request, http_status, response, false);
 }
 
@@ -253,12 +273,7 @@ void reply_status(struct request *public, enum status status) {
   case STATUS_FULL: reply_prepared(request, PREPARED_BUSY); return;
   case STATUS_STALE: reply_prepared(request, PREPARED_STALE); return;
   case STATUS_NO_MEMORY: reply_prepared(request, PREPARED_NO_MEMORY); return;
-  default: {
-    char route[ROUTE_LABEL_MAX];
-    route_label(public->route, route);
-    log_error("request_failed", LOG_STR("route", route), LOG_STR("status", status_name(status)));
-    reply_prepared(request, PREPARED_INTERNAL);
-  }
+  default: reply_prepared_because(request, PREPARED_INTERNAL, status_name(status));
   }
 }
 
@@ -292,6 +307,11 @@ static void reply_methods(struct http_request *request, unsigned methods, bool p
            add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "600");
   else if (made)
     made = add_header(response, MHD_HTTP_HEADER_ALLOW, allow);
+  if (made && !preflight) {
+    char id[REQUEST_ID_MAX + 1];
+    request_id_for_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "method_not_allowed", id);
+    identify(response, id);
+  }
   if (!made && response != NULL) {
     MHD_destroy_response(response);
     response = NULL;

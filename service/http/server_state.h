@@ -41,7 +41,7 @@ struct http_server {
 
   struct metric_series *seconds;
   struct metric_series *answered[ROUTE_COUNT + 1][STATUS_SLOTS]; /* found at their first use */
-  struct log_limit library_log;
+  struct log_limit library_log, failed_log;
 };
 
 /* server.c */

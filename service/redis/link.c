@@ -257,8 +257,8 @@ static enum status load_and_send_again(struct node *node, struct pending *pendin
 static void log_reply_error(struct redis_link *link, const struct pending *pending, const redisReply *reply) {
   int64_t suppressed;
   if (!log_limit_pass(&link->error_log, loop_now_us(link->loop), LOG_INTERVAL_US, &suppressed)) return;
-  log_error("redis_call_failed", LOG_STR("script", script_name(pending->script)), LOG_TEXT("error", reply_str(reply)),
-            LOG_INT("suppressed", suppressed));
+  log_error("redis_call_failed", LOG_STR("script", script_name(pending->script)), LOG_INT("partition", pending->partition),
+            LOG_TEXT("error", reply_str(reply)), LOG_INT("suppressed", suppressed));
 }
 
 /* False: the connection is closed now. */
