@@ -1,6 +1,7 @@
 /* redis.h: roads to Redis. redis_call is what travels; redis_link carries it for an event loop (never blocks), redis_conn for a
- * worker or a tool (blocks, with limits). Both know which server (run_id) and dialect they speak to, load the scripts, and look
- * connections up by partition, so that a cluster can stand behind them. The process ignores SIGPIPE. */
+ * worker or a tool (blocks, with limits). Both look connections up by partition: one server, the primary that Sentinels name, or
+ * the nodes of a cluster. They know which server (run_id) and dialect they speak to, load the scripts, and find the partition's
+ * server anew when it is lost or has moved. The process ignores SIGPIPE. */
 #ifndef PRESENCE_REDIS_H
 #define PRESENCE_REDIS_H
 
@@ -46,6 +47,7 @@ enum status redis_link_send(struct redis_link *link, uint32_t partition, const s
                             void *context) MUST_CHECK;
 void redis_link_flush(struct redis_link *link); /* one write per connection for all sent since; call after each pass */
 bool redis_link_ready(const struct redis_link *link, uint32_t partition);
+const char *redis_link_server(const struct redis_link *link, uint32_t partition); /* its address; NULL: not known (now) */
 size_t redis_link_outstanding(const struct redis_link *link, uint32_t partition);
 /* Tells when a partition's connection came up or went down (for marks, readiness). One listener. */
 void redis_link_on_change(struct redis_link *link, void (*changed)(void *context), void *context);
@@ -61,14 +63,22 @@ void redis_conn_free(struct redis_conn *conn);
 enum status redis_conn_call(struct redis_conn *conn, uint32_t partition, const struct redis_call *call,
                             redisReply **reply) MUST_CHECK;
 /* Several calls in one go: statuses[i], replies[i] answer calls[i]. */
-enum status redis_conn_pipeline(struct redis_conn *conn, const uint32_t *partitions, struct redis_call *const *calls,
-                                size_t count, enum status *statuses, redisReply **replies) MUST_CHECK;
+void redis_conn_pipeline(struct redis_conn *conn, const uint32_t *partitions, struct redis_call *const *calls, size_t count,
+                         enum status *statuses, redisReply **replies);
+/* The address of the server that has a partition; NULL: not known (now). Valid until the next call on the conn. May block to find
+ * out, as redis_conn_call does. */
+const char *redis_conn_server(struct redis_conn *conn, uint32_t partition);
+/* Is it the first partition of its server? What is done once per server is done by these. */
+bool redis_conn_leads(struct redis_conn *conn, uint32_t partition);
 /* The run_id of the server behind a partition, NUL-terminated, asked anew after each connect. */
 enum status redis_conn_run_id(struct redis_conn *conn, uint32_t partition, char run_id[REDIS_RUN_ID_LEN + 1]) MUST_CHECK;
 enum redis_dialect redis_conn_dialect(const struct redis_conn *conn);
 const char *redis_conn_error(const struct redis_conn *conn); /* last error, one line, no secrets */
-/* The checks of a start: primary, maxmemory-policy, persistence, listpack limits, versions with known faults. Warnings are
- * logged; STATUS_REFUSED with one clear line in *message (malloc'd) where the service must not run. */
-enum status redis_conn_check_server(struct redis_conn *conn, char **message) MUST_CHECK;
+/* Connects to all servers; how many partitions can't be reached. */
+size_t redis_conn_reach_all(struct redis_conn *conn);
+/* The checks of a start, on each server that can be reached: primary, maxmemory-policy, persistence, listpack limits, versions with
+ * known faults. Warnings are logged; STATUS_REFUSED with one clear line in *message (malloc'd) where the service must not run; else
+ * the last failure. */
+enum status redis_conn_check_servers(struct redis_conn *conn, char **message) MUST_CHECK;
 
 #endif

@@ -143,22 +143,29 @@ out:
   return status;
 }
 
+/* Waits until all servers can be reached. Some are enough: the partitions of the others are away until they come. */
+static enum status reach_redis(struct app *app, struct redis_conn *conn, char **error) {
+  size_t away;
+  while ((away = redis_conn_reach_all(conn)) > 0 && wait_left_ms(app) > 0) {
+    if (signal_within(RETRY_MS)) return STATUS_CLOSED;
+  }
+  if (away == (size_t)app->config->partitions) {
+    *error = format_unreachable(app, "Redis", redis_conn_error(conn));
+    return STATUS_UNAVAILABLE;
+  }
+  if (away > 0) log_warn("redis_partly_away", LOG_INT("partitions", away), LOG_STR("error", redis_conn_error(conn)));
+  return STATUS_OK;
+}
+
 static enum status check_redis(struct app *app, char **error) {
   struct redis_conn *conn = NULL;
   enum status status = redis_conn_new(app->target, app->clock, CHECK_TIMEOUT_MS, &conn);
   if (status != STATUS_OK) return status;
-  for (;;) {
-    status = redis_conn_check_server(conn, error);
-    if (!may_come_up(status) || wait_left_ms(app) == 0) break;
-    if (signal_within(RETRY_MS)) {
-      status = STATUS_CLOSED;
-      goto out;
-    }
-  }
-  if (may_come_up(status)) {
-    *error = format_unreachable(app, "Redis", redis_conn_error(conn));
-    status = STATUS_UNAVAILABLE;
-  } else if (status == STATUS_OK) {
+  status = reach_redis(app, conn, error);
+  if (status != STATUS_OK) goto out;
+  status = redis_conn_check_servers(conn, error);
+  if (may_come_up(status)) status = STATUS_OK; /* that one is not checked */
+  if (status == STATUS_OK) {
     const char *dialect = redis_dialect_name(redis_conn_dialect(conn));
     metric_set(metrics_series(METRIC_BUILD_INFO, PRESENCE_VERSION, dialect), 1);
     log_info("starting", LOG_STR("version", PRESENCE_VERSION), LOG_STR("redis_mode", dialect),

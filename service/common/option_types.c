@@ -124,13 +124,17 @@ static bool after_prefix(struct str text, const char *prefix, struct str *rest) 
 static enum status read_redis_url(const struct option *option, struct str text, void *field) {
   (void)option;
   struct str rest = STR_NONE;
-  bool known = after_prefix(text, "redis://", &rest) || after_prefix(text, "rediss://", &rest) ||
-               (after_prefix(text, "unix://", &rest) && rest.len > 0 && rest.data[0] == '/');
+  bool tls = after_prefix(text, "rediss", &rest);
+  bool known =
+      (tls || after_prefix(text, "redis", &rest)) &&
+      (after_prefix(rest, "://", &rest) || after_prefix(rest, "+sentinel://", &rest) || after_prefix(rest, "+cluster://", &rest));
+  known = known || (after_prefix(text, "unix://", &rest) && rest.len > 0 && rest.data[0] == '/');
   return known && rest.len > 0 && is_printable(text) ? store_text(text, field) : STATUS_INVALID;
 }
 const struct option_type OPTION_TYPE_REDIS_URL = {
     .read = read_redis_url,
-    .allowed = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], the same with rediss://, or unix:///PATH",
+    .allowed = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], redis+sentinel://[USER:PASSWORD@]HOST[:PORT],.../NAME[/DB],"
+               " redis+cluster://[USER:PASSWORD@]HOST[:PORT],..., each also with rediss for TLS, or unix:///PATH",
     .text = true,
     .secret = true};
 

@@ -1,5 +1,5 @@
-/* check.c: what a server must and should be like, asked once at start. Managed services may forbid CONFIG: then that is said and
- * the service runs. */
+/* check.c: what each server must and should be like, asked once at start. Managed services may forbid CONFIG: then that is said
+ * and the service runs. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,6 +24,11 @@ static const struct {
 /* Compact encodings hold values and ids up to this length, and buckets up to this size. */
 enum { LISTPACK_VALUE_MIN = 128, LISTPACK_ENTRIES_MIN = 128 };
 
+struct server {
+  struct wire *wire;
+  const char *address;
+};
+
 /* The value of `CONFIG GET name` as malloc'd text; NULL where there is none or it may not be asked. */
 static char *get_config(struct wire *wire, const char *name) {
   redisReply *reply = redisCommand(wire->context, "CONFIG GET %s", name);
@@ -33,19 +38,20 @@ static char *get_config(struct wire *wire, const char *name) {
   return copy;
 }
 
-static void warn(const char *check, const char *found, const char *advice) {
-  log_warn("redis_check", LOG_STR("check", check), LOG_STR("found", found), LOG_STR("advice", advice));
+static void warn(const struct server *server, const char *check, const char *found, const char *advice) {
+  log_warn("redis_check", LOG_STR("check", check), LOG_STR("found", found), LOG_STR("advice", advice),
+           LOG_STR("address", server->address));
 }
 
-static enum status check_policy(struct wire *wire, char **message) {
-  char *policy = get_config(wire, "maxmemory-policy");
+static enum status check_policy(const struct server *server, char **message) {
+  char *policy = get_config(server->wire, "maxmemory-policy");
   enum status status = STATUS_OK;
   if (!policy) {
-    warn("maxmemory-policy", "CONFIG GET is not allowed", "make sure that it is noeviction: an evicted key loses events");
+    warn(server, "maxmemory-policy", "CONFIG GET is not allowed", "make sure that it is noeviction: an evicted key loses events");
   } else if (strcmp(policy, "noeviction") != 0) {
     status = STATUS_REFUSED;
-    if (asprintf(message, "Redis has maxmemory-policy %s; it must be noeviction, since an evicted key loses events", policy) <
-        0) {
+    if (asprintf(message, "Redis at %s has maxmemory-policy %s; it must be noeviction, since an evicted key loses events",
+                 server->address, policy) < 0) {
       *message = NULL;
     }
   }
@@ -53,10 +59,10 @@ static enum status check_policy(struct wire *wire, char **message) {
   return status;
 }
 
-static void check_persistence(struct wire *wire) {
-  char *append_only = get_config(wire, "appendonly"), *save = get_config(wire, "save");
+static void check_persistence(const struct server *server) {
+  char *append_only = get_config(server->wire, "appendonly"), *save = get_config(server->wire, "save");
   if (append_only && save && strcmp(append_only, "yes") != 0) {
-    warn("persistence", *save ? "snapshots only" : "none",
+    warn(server, "persistence", *save ? "snapshots only" : "none",
          *save ? "a crash loses the heartbeats and sessions since the last snapshot; appendonly yes loses at most a second"
                : "a restart loses all open sessions until devices are heard again; set appendonly yes");
   }
@@ -64,7 +70,7 @@ static void check_persistence(struct wire *wire) {
   free(save);
 }
 
-static void check_encoding(struct wire *wire) {
+static void check_encoding(const struct server *server) {
   static const struct {
     const char *name, *old_name; /* before Redis 7 */
     int64_t least;
@@ -75,11 +81,11 @@ static void check_encoding(struct wire *wire) {
       {"zset-max-listpack-entries", "zset-max-ziplist-entries", LISTPACK_ENTRIES_MIN},
   };
   for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-    char *text = get_config(wire, limits[i].name);
-    if (!text) text = get_config(wire, limits[i].old_name);
+    char *text = get_config(server->wire, limits[i].name);
+    if (!text) text = get_config(server->wire, limits[i].old_name);
     int64_t value;
     if (text && !str_to_int64(str_from(text), &value) && value < limits[i].least) {
-      warn(limits[i].name, text,
+      warn(server, limits[i].name, text,
            "set it to 128: longer ids or fuller buckets leave the compact encoding and cost three times the memory");
     }
     free(text);
@@ -105,8 +111,8 @@ static bool version_less(const int a[3], const int b[3]) {
   return false;
 }
 
-static void check_version(struct wire *wire) {
-  redisReply *reply = redisCommand(wire->context, "INFO server");
+static void check_version(const struct server *server) {
+  redisReply *reply = redisCommand(server->wire->context, "INFO server");
   if (!reply || reply->type != REDIS_REPLY_STRING) goto out;
   const char *valkey = strstr(reply->str, "valkey_version:"), *redis = strstr(reply->str, "redis_version:");
   const char *at = valkey ? valkey + strlen("valkey_version:") : redis ? redis + strlen("redis_version:") : NULL;
@@ -120,21 +126,41 @@ static void check_version(struct wire *wire) {
     snprintf(advice, sizeof advice, "fixed in %d.%d.%d, or by your distribution", known_faults[i].fixed[0],
              known_faults[i].fixed[1], known_faults[i].fixed[2]);
     log_warn("redis_check", LOG_STR("check", "version"), LOG_STR("found", text), LOG_STR("fault", known_faults[i].fault),
-             LOG_STR("advice", advice));
+             LOG_STR("advice", advice), LOG_STR("address", server->address));
   }
 out:
   if (reply) freeReplyObject(reply);
 }
 
-enum status redis_conn_check_server(struct redis_conn *conn, char **message) {
-  struct wire *wire;
+/* A cluster that stops altogether where a slot has nobody makes one lost node everybody's outage. */
+static void check_coverage(const struct server *server) {
+  char *coverage = get_config(server->wire, "cluster-require-full-coverage");
+  if (coverage && strcmp(coverage, "yes") == 0) {
+    warn(server, "cluster-require-full-coverage", coverage, "set it to no: else a node that is lost stops all others, too");
+  }
+  free(coverage);
+}
+
+static enum status check_server(const struct server *server, bool cluster, char **message) {
+  enum status status = check_policy(server, message);
+  if (status) return status;
+  check_persistence(server);
+  check_encoding(server);
+  check_version(server);
+  if (cluster) check_coverage(server);
+  return server->wire->context->err ? STATUS_CLOSED : STATUS_OK;
+}
+
+enum status redis_conn_check_servers(struct redis_conn *conn, char **message) {
+  const struct redis_target *target = conn_target(conn);
+  enum status worst = STATUS_OK;
   *message = NULL;
-  enum status status = conn_wire(conn, 0, &wire); /* a replica has been refused here */
-  if (status) return status;
-  status = check_policy(wire, message);
-  if (status) return status;
-  check_persistence(wire);
-  check_encoding(wire);
-  check_version(wire);
-  return wire->context->err ? STATUS_CLOSED : STATUS_OK;
+  for (uint32_t p = 0; p < target->partitions && worst != STATUS_REFUSED; p++) {
+    struct server server;
+    if (!redis_conn_leads(conn, p)) continue;
+    enum status status = conn_wire(conn, p, &server.wire, &server.address); /* a replica is refused here */
+    if (!status) status = check_server(&server, target->kind == TARGET_CLUSTER, message);
+    if (status) worst = status;
+  }
+  return worst;
 }

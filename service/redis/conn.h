@@ -4,7 +4,9 @@
 
 #include "wire.h"
 
-/* The open connection behind a partition; connects if needed. */
-enum status conn_wire(struct redis_conn *conn, uint32_t partition, struct wire **wire) MUST_CHECK;
+const struct redis_target *conn_target(const struct redis_conn *conn);
+/* The open connection behind a partition, and its address for people; connects if needed. Both until the next call on the conn.
+ */
+enum status conn_wire(struct redis_conn *conn, uint32_t partition, struct wire **wire, const char **address) MUST_CHECK;
 
 #endif

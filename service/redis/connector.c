@@ -9,9 +9,14 @@ enum state { RUNNING, POSTED, ABANDONED };
 
 struct connector {
   struct redis_target *target;
+  struct redis_map *map; /* to connect by, or the one known so far; NULL: none yet */
+  size_t server;
+  bool looks; /* for a map; else it connects */
+  struct map_look look;
   struct loop *loop;
   int64_t timeout_ms;
-  connector_done_fn *done; /* NULL: abandoned after it was posted */
+  connector_done_fn *done;   /* connects; both NULL: abandoned after it was posted */
+  connector_found_fn *found; /* looks */
   void *context;
   pthread_t thread;
   bool joined;
@@ -19,11 +24,14 @@ struct connector {
   struct loop_task task;
   enum status status;
   struct wire wire;
+  struct redis_map *answer;
   struct buf error;
 };
 
 static void destroy(struct connector *connector) {
   wire_close(&connector->wire);
+  map_free(connector->answer);
+  map_free(connector->map);
   buf_free(&connector->error);
   redis_target_free(connector->target);
   free(connector);
@@ -33,20 +41,38 @@ static void destroy(struct connector *connector) {
 static void finish(struct loop_task *task) {
   struct connector *connector = task->context;
   if (!connector->joined) pthread_join(connector->thread, NULL); /* it has only to return */
+  const char *error = buf_append(&connector->error, "", 1) ? "" : connector->error.data;
   if (connector->done) {
     struct wire wire = connector->wire;
     connector->wire = (struct wire){0};
-    const char *error = buf_append(&connector->error, "", 1) ? "" : connector->error.data;
     connector->done(connector->context, connector->status, &wire, error);
+  } else if (connector->found) {
+    struct redis_map *map = connector->answer;
+    connector->answer = NULL;
+    connector->found(connector->context, connector->status, map, error);
   }
   destroy(connector);
 }
 
-static void *run(void *argument) {
-  struct connector *connector = argument;
-  connector->status = wire_open(&connector->wire, connector->target, connector->timeout_ms, &connector->error);
+static void connect_now(struct connector *connector) {
+  connector->status =
+      wire_open(&connector->wire, connector->target, connector->map, connector->server, connector->timeout_ms, &connector->error);
   if (!connector->status) connector->status = wire_set_nonblocking(&connector->wire);
   if (connector->status) wire_close(&connector->wire);
+}
+
+static void look_now(struct connector *connector) {
+  connector->look.known = connector->map;
+  connector->status = map_find(connector->target, &connector->look, connector->timeout_ms, &connector->answer, &connector->error);
+}
+
+static void *run(void *argument) {
+  struct connector *connector = argument;
+  if (connector->looks) {
+    look_now(connector);
+  } else {
+    connect_now(connector);
+  }
   int expected = RUNNING;
   if (atomic_compare_exchange_strong(&connector->state, &expected, POSTED)) {
     loop_post(connector->loop, &connector->task);
@@ -56,16 +82,15 @@ static void *run(void *argument) {
   return NULL;
 }
 
-enum status connector_start(const struct redis_target *target, struct loop *loop, int64_t timeout_ms, connector_done_fn *done,
-                            void *context, struct connector **connector) {
+/* Takes a copy of what it is made with. */
+static enum status start(const struct connector *like, struct connector **connector) {
   struct connector *made = calloc(1, sizeof *made);
+  *connector = NULL;
   if (!made) return STATUS_NO_MEMORY;
-  *made = (struct connector){.target = target_retain(target),
-                             .loop = loop,
-                             .timeout_ms = timeout_ms,
-                             .done = done,
-                             .context = context,
-                             .task = {.run = finish, .context = made}};
+  *made = *like;
+  made->target = target_retain(like->target);
+  made->map = map_retain(like->map);
+  made->task = (struct loop_task){.run = finish, .context = made};
   atomic_init(&made->state, RUNNING);
   *connector = made;
   if (pthread_create(&made->thread, NULL, run, made) != 0) {
@@ -76,9 +101,36 @@ enum status connector_start(const struct redis_target *target, struct loop *loop
   return STATUS_OK;
 }
 
+enum status connector_start(const struct redis_target *target, const struct redis_map *map, size_t server, struct loop *loop,
+                            int64_t timeout_ms, connector_done_fn *done, void *context, struct connector **connector) {
+  return start(&(struct connector){.target = (struct redis_target *)target,
+                                   .map = (struct redis_map *)map,
+                                   .server = server,
+                                   .loop = loop,
+                                   .timeout_ms = timeout_ms,
+                                   .done = done,
+                                   .context = context},
+               connector);
+}
+
+enum status connector_look(const struct redis_target *target, const struct map_look *look, struct loop *loop, int64_t timeout_ms,
+                           connector_found_fn *found, void *context, struct connector **connector) {
+  return start(&(struct connector){.target = (struct redis_target *)target,
+                                   .map = (struct redis_map *)look->known,
+                                   .looks = true,
+                                   .look = *look,
+                                   .loop = loop,
+                                   .timeout_ms = timeout_ms,
+                                   .found = found,
+                                   .context = context},
+               connector);
+}
+
 void connector_abandon(struct connector *connector) {
+  if (!connector) return;
   pthread_t thread = connector->thread;
   connector->done = NULL;
+  connector->found = NULL;
   int expected = RUNNING;
   if (atomic_compare_exchange_strong(&connector->state, &expected, ABANDONED)) {
     pthread_detach(thread); /* it may hang in name resolution; it frees the connector */

@@ -1,351 +1,160 @@
 /* link.c: an event loop's road to Redis. Never blocks.
  *
- *   redis_link_send --copy, fill in sha and run_id--> pending (queue, in the order sent) and hiredis's output buffer
- *   redis_link_flush --one write--> Redis --replies, in the same order--> the queue's head --> its callback, once
+ *   redis_link_send --partition -> node (by the map)--> copy, fill in sha and run_id
+ *                   --> the node's pending (queue, in the order sent) and hiredis's output buffer
+ *   redis_link_flush --one write a node--> Redis --replies, in the same order--> the queue's head --> its callback, once
  *
- * A pending call keeps its bytes until it is answered, so that it can be sent again after NOSCRIPT. Where the connection breaks,
- * or the oldest call waits longer than the time-out, the connection is closed and all that is pending is answered STATUS_CLOSED.
- */
+ * Nodes do not wait for each other. Where one is lost, or says that a slot is elsewhere, a new map is looked for besides. */
 #include <stdlib.h>
-#include <sys/epoll.h>
 
-#include "backoff.h"
-#include "connector.h"
-#include "log.h"
-#include "metrics.h"
-#include "reply.h"
+#include "node.h"
 
 enum {
-  PENDING_MAX = 1024, /* calls on one connection without an answer */
-  SENDS_MAX = 3,      /* of one call, NOSCRIPT in between */
   LOG_INTERVAL_US = 5000000,
+  LOOK_MAX_MS = 500,     /* at most so long until the next look for a map, while one is wanted */
+  MAP_GOOD_US = 5000000, /* a map that was good for so long: the next look is made at once */
 };
 
-struct pending {
-  struct pending *next;
-  redis_reply_fn *fn; /* NULL: a SCRIPT LOAD of the link's own */
-  void *context;
-  uint32_t partition;
-  enum script script;
-  unsigned sends;
-  int64_t sent_us;
-  struct buf command; /* keeps its memory while the pending is spare */
-};
+static size_t node_count(const struct redis_link *link) { return link->map ? link->map->count : 0; }
 
-struct queue {
-  struct pending *head, *tail;
-};
+/* ---- the map */
 
-/* One server; a cluster would have one per primary. */
-struct node {
-  struct redis_link *link;
-  struct wire wire;            /* open: ready for calls */
-  struct connector *connector; /* an attempt under way, or NULL */
-  struct loop_watch watch;
-  struct loop_timer retry;   /* armed: neither open nor connecting */
-  struct loop_timer overdue; /* armed: something is pending */
-  struct backoff backoff;
-  struct queue pending;
-  size_t pending_count;
-  bool unsent;
-};
-
-struct redis_link {
-  struct redis_target *target;
-  struct loop *loop;
-  int64_t call_timeout_us;
-  struct node node;
-  struct pending *spare;
-  size_t *outstanding; /* per partition */
-  void (*changed)(void *context);
-  void *changed_context;
-  struct log_limit connect_log, error_log;
-  struct metric_series *up;
-};
-
-static struct node *node_of(const struct redis_link *link, uint32_t partition) {
-  (void)partition; /* one server stands behind all partitions */
-  return (struct node *)&link->node;
-}
-
-/* ---- pending calls */
-
-static struct pending *take_spare(struct redis_link *link) {
-  struct pending *pending = link->spare;
-  if (!pending) return calloc(1, sizeof *pending);
-  link->spare = pending->next;
-  return pending;
-}
-
-static void give_back(struct redis_link *link, struct pending *pending) {
-  buf_clear(&pending->command);
-  pending->next = link->spare;
-  link->spare = pending;
-}
-
-static void enqueue(struct node *node, struct pending *pending) {
-  pending->next = NULL;
-  pending->sent_us = loop_now_us(node->link->loop);
-  if (node->pending.tail) {
-    node->pending.tail->next = pending;
-  } else {
-    node->pending.head = pending;
-  }
-  node->pending.tail = pending;
-  node->pending_count++;
-  node->unsent = true;
-  if (!node->overdue.armed) loop_timer_set(node->link->loop, &node->overdue, node->link->call_timeout_us);
-}
-
-static struct pending *dequeue(struct node *node) {
-  struct pending *pending = node->pending.head;
-  if (!pending) return NULL;
-  node->pending.head = pending->next;
-  if (!node->pending.head) node->pending.tail = NULL;
-  node->pending_count--;
-  return pending;
-}
-
-/* The one place where a caller's call ends. */
-static void answer(struct redis_link *link, struct pending *pending, enum status status, const redisReply *reply) {
-  redis_reply_fn *fn = pending->fn;
-  void *context = pending->context;
-  if (fn) link->outstanding[pending->partition]--;
-  give_back(link, pending);
-  if (fn) fn(context, status, status ? NULL : reply);
-}
-
-/* ---- connecting */
-
-static void on_ready(struct loop_watch *watch, uint32_t events);
-
-static void tell_change(struct redis_link *link) {
+void link_changed(struct redis_link *link) {
+  bool up = link->map != NULL; /* all servers of the map */
+  for (size_t i = 0; i < node_count(link); i++) up = up && link->nodes[i]->wire.context;
+  metric_set(link->up, up);
   if (link->changed) link->changed(link->changed_context);
 }
 
-static void retry_later(struct node *node, const char *why) {
-  struct redis_link *link = node->link;
-  int64_t suppressed;
-  int64_t delay_ms = backoff_next_ms(&node->backoff);
-  if (log_limit_pass(&link->connect_log, loop_now_us(link->loop), LOG_INTERVAL_US, &suppressed)) {
-    log_warn("redis_connect_failed", LOG_STR("address", link->target->address), LOG_STR("error", why),
-             LOG_INT("retry_ms", delay_ms), LOG_INT("suppressed", suppressed));
-  }
-  loop_timer_set(link->loop, &node->retry, delay_ms * 1000);
+void link_want_look(struct redis_link *link, int first) {
+  if (link->target->kind == TARGET_SERVER || link->look || link->look_again.armed) return;
+  bool was_good = link->looked_us == 0 || loop_now_us(link->loop) - link->looked_us > MAP_GOOD_US;
+  if (was_good) backoff_reset(&link->look_backoff);
+  int64_t delay_ms = was_good ? 0 : backoff_next_ms(&link->look_backoff);
+  link->look_first = first;
+  loop_timer_set(link->loop, &link->look_again, (delay_ms < LOOK_MAX_MS ? delay_ms : LOOK_MAX_MS) * 1000);
 }
 
-static void on_connected(void *context, enum status status, const struct wire *wire, const char *error) {
-  struct node *node = context;
-  struct redis_link *link = node->link;
-  node->connector = NULL;
+/* ---- looking for the map */
+
+/* Takes the node of this address out of old[0..count). */
+static struct node *take_node(struct node **old, size_t count, const struct address *address) {
+  for (size_t i = 0; i < count; i++) {
+    struct node *node = old[i];
+    if (!node || !address_equal(&node->map->servers[node->server], address)) continue;
+    old[i] = NULL;
+    return node;
+  }
+  return NULL;
+}
+
+/* Takes the map over, in any case. A server that is in both maps keeps its node, connection and all. */
+static enum status take_map(struct redis_link *link, struct redis_map *map) {
+  size_t old_count = node_count(link);
+  struct node **old = link->nodes, **nodes = calloc(map->count, sizeof *nodes);
+  enum status status = nodes ? STATUS_OK : STATUS_NO_MEMORY;
+  for (size_t i = 0; !status && i < map->count; i++) { /* new ones for all, so that nothing can fail below */
+    nodes[i] = node_new(link, map, i);
+    if (!nodes[i]) status = STATUS_NO_MEMORY;
+  }
   if (status) {
-    retry_later(node, error);
-    return;
+    for (size_t i = 0; nodes && i < map->count; i++) node_free(nodes[i]);
+    free(nodes);
+    map_free(map);
+    return status;
   }
-  node->wire = *wire;
-  node->watch = (struct loop_watch){.fd = wire->context->fd, .events = EPOLLIN, .ready = on_ready, .context = node};
-  status = loop_watch_add(link->loop, &node->watch);
-  if (status) {
-    wire_close(&node->wire);
-    retry_later(node, "the connection cannot be watched");
-    return;
+  for (size_t i = 0; i < map->count; i++) {
+    struct node *kept = take_node(old, old_count, &map->servers[i]);
+    if (!kept) continue;
+    node_free(nodes[i]);
+    nodes[i] = kept;
+    node_move(kept, map, i);
   }
-  backoff_reset(&node->backoff);
-  log_info("redis_connected", LOG_STR("address", link->target->address), LOG_STR("dialect", redis_dialect_name(wire->dialect)),
-           LOG_STR("run_id", wire->run_id));
-  metric_set(link->up, 1);
-  tell_change(link);
-}
-
-static void connect_node(struct node *node) {
-  struct redis_link *link = node->link;
-  enum status status =
-      connector_start(link->target, link->loop, link->call_timeout_us / 1000, on_connected, node, &node->connector);
-  if (status) retry_later(node, status_name(status));
-}
-
-static void on_retry(struct loop_timer *timer) { connect_node(timer->context); }
-
-/* Everything pending is answered. Callbacks may send: the node is down by then, they are refused. */
-static void shut_node(struct node *node) {
-  struct redis_link *link = node->link;
-  loop_watch_remove(link->loop, &node->watch);
-  loop_timer_cancel(link->loop, &node->overdue);
-  wire_close(&node->wire);
-  node->unsent = false;
-  metric_set(link->up, 0);
-  for (struct pending *pending; (pending = dequeue(node));) answer(link, pending, STATUS_CLOSED, NULL);
-}
-
-static void close_node(struct node *node, const char *why) {
-  struct redis_link *link = node->link;
-  log_warn("redis_connection_lost", LOG_STR("address", link->target->address), LOG_STR("error", why),
-           LOG_INT("unanswered", node->pending_count));
-  shut_node(node);
-  loop_timer_set(link->loop, &node->retry, backoff_next_ms(&node->backoff) * 1000);
-  tell_change(link);
-}
-
-/* ---- writing */
-
-static void write_node(struct node *node) {
-  int done = 0;
-  node->unsent = false;
-  if (redisBufferWrite(node->wire.context, &done) != REDIS_OK) {
-    close_node(node, wire_error(&node->wire));
-    return;
+  struct redis_map *old_map = link->map;
+  link->map = map;
+  link->nodes = nodes;
+  for (uint32_t p = 0; p < map->partitions; p++) link->node_of[p] = map->server_of[p] < 0 ? NULL : nodes[map->server_of[p]];
+  for (size_t i = 0; i < old_count; i++) node_free(old[i]); /* what was sent to them is answered */
+  free(old);
+  map_free(old_map);
+  for (size_t i = 0; i < map->count; i++) {
+    if (node_is_idle(nodes[i])) node_connect(nodes[i]);
   }
-  uint32_t events = done ? EPOLLIN : EPOLLIN | EPOLLOUT;
-  if (events != node->watch.events && loop_watch_change(node->link->loop, &node->watch, events)) {
-    close_node(node, "the connection cannot be watched");
-  }
-}
-
-static enum status send_pending(struct node *node, struct pending *pending) {
-  enum status status = wire_append(&node->wire, buf_str(&pending->command));
-  if (status) return status;
-  pending->sends++;
-  enqueue(node, pending);
+  link_changed(link);
   return STATUS_OK;
 }
 
-enum status redis_link_send(struct redis_link *link, uint32_t partition, const struct redis_call *call, redis_reply_fn *fn,
-                            void *context) {
-  struct node *node = node_of(link, partition);
-  if (!node->wire.context) return STATUS_UNAVAILABLE;
-  if (node->pending_count >= PENDING_MAX) return STATUS_FULL;
-  struct pending *pending = take_spare(link);
-  if (!pending) return STATUS_NO_MEMORY;
-  pending->fn = fn;
-  pending->context = context;
-  pending->partition = partition;
-  pending->script = call->script;
-  pending->sends = 0;
-  enum status status = buf_append_str(&pending->command, call_bytes(call));
+static bool misses_something(const struct redis_link *link) {
+  for (uint32_t p = 0; link->map && p < link->map->partitions; p++) {
+    if (!link->node_of[p] || link->node_of[p]->retry.armed) return true;
+  }
+  return link->map == NULL;
+}
+
+static void on_found(void *context, enum status status, struct redis_map *map, const char *error) {
+  struct redis_link *link = context;
+  int64_t suppressed;
+  link->look = NULL;
+  link->looked_us = loop_now_us(link->loop);
   if (!status) {
-    wire_patch(&node->wire, call, pending->command.data);
-    status = send_pending(node, pending);
+    status = take_map(link, map);
+  } else if (log_limit_pass(&link->look_log, link->looked_us, LOG_INTERVAL_US, &suppressed)) {
+    log_warn("redis_not_found", LOG_STR("error", error), LOG_INT("suppressed", suppressed));
   }
-  if (status) {
-    give_back(link, pending);
-    return status;
-  }
-  link->outstanding[partition]++;
-  return STATUS_OK;
+  if (status || misses_something(link)) link_want_look(link, MAP_NOBODY);
 }
 
-void redis_link_flush(struct redis_link *link) {
-  if (link->node.wire.context && link->node.unsent) write_node(&link->node);
-}
-
-/* The server lost a script (SCRIPT FLUSH): loads it and sends the call once more, behind what is on its way. */
-static enum status load_and_send_again(struct node *node, struct pending *pending) {
-  struct pending *load = take_spare(node->link);
-  if (!load) return STATUS_NO_MEMORY;
-  enum status status = wire_append_load(&node->wire, node->link->target, pending->script);
-  if (status) {
-    give_back(node->link, load);
-    return status;
-  }
-  load->fn = NULL;
-  enqueue(node, load);
-  return send_pending(node, pending);
-}
-
-/* ---- reading */
-
-static void log_reply_error(struct redis_link *link, const struct pending *pending, const redisReply *reply) {
-  int64_t suppressed;
-  if (!log_limit_pass(&link->error_log, loop_now_us(link->loop), LOG_INTERVAL_US, &suppressed)) return;
-  log_error("redis_call_failed", LOG_STR("script", script_name(pending->script)), LOG_INT("partition", pending->partition),
-            LOG_TEXT("error", reply_str(reply)), LOG_INT("suppressed", suppressed));
-}
-
-/* False: the connection is closed now. */
-static bool take_reply(struct node *node, const redisReply *reply) {
-  struct redis_link *link = node->link;
-  struct pending *pending = dequeue(node);
-  if (!pending) {
-    close_node(node, "a reply that nobody asked for");
-    return false;
-  }
-  enum reply_verdict verdict = reply_judge(reply);
-  if (verdict == REPLY_NOSCRIPT && pending->fn && pending->sends < SENDS_MAX) {
-    if (!load_and_send_again(node, pending)) return true;
-  }
-  if (verdict == REPLY_ERROR || verdict == REPLY_BUSY || verdict == REPLY_NOSCRIPT) log_reply_error(link, pending, reply);
-  answer(link, pending, reply_verdict_status(verdict), reply);
-  if (!node->wire.context) return false;
-  if (verdict != REPLY_NOT_PRIMARY) return true;
-  close_node(node, reply->str);
-  return false;
-}
-
-static void read_node(struct node *node) {
-  if (redisBufferRead(node->wire.context) != REDIS_OK) {
-    close_node(node, wire_error(&node->wire));
-    return;
-  }
-  for (;;) {
-    redisReply *reply;
-    if (wire_next_reply(&node->wire, &reply)) {
-      close_node(node, "what the server sends is not RESP");
-      return;
-    }
-    if (!reply) return;
-    bool open = take_reply(node, reply);
-    freeReplyObject(reply);
-    if (!open) return;
-  }
-}
-
-static void on_ready(struct loop_watch *watch, uint32_t events) {
-  struct node *node = watch->context;
-  if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) read_node(node);
-  if (node->wire.context && (events & EPOLLOUT)) write_node(node);
-}
-
-static void on_overdue(struct loop_timer *timer) {
-  struct node *node = timer->context;
-  struct redis_link *link = node->link;
-  if (!node->pending.head) return;
-  int64_t left_us = node->pending.head->sent_us + link->call_timeout_us - loop_now_us(link->loop);
-  if (left_us > 0) {
-    loop_timer_set(link->loop, timer, left_us);
-  } else {
-    close_node(node, "no answer in time");
-  }
+static void on_look(struct loop_timer *timer) {
+  struct redis_link *link = timer->context;
+  struct map_look look = {.known = link->map, .first = link->look_first, .number = link->looks++};
+  enum status status = connector_look(link->target, &look, link->loop, link->call_timeout_us / 1000, on_found, link, &link->look);
+  if (status) on_found(link, status, NULL, status_name(status));
 }
 
 /* ---- the link */
 
 enum status redis_link_new(const struct redis_target *target, struct loop *loop, int64_t call_timeout_ms,
                            struct redis_link **link) {
+  *link = NULL;
   struct redis_link *made = calloc(1, sizeof *made);
   if (!made) return STATUS_NO_MEMORY;
-  made->outstanding = calloc(target->partitions, sizeof *made->outstanding);
-  if (!made->outstanding) {
-    free(made);
-    return STATUS_NO_MEMORY;
-  }
   made->target = target_retain(target);
   made->loop = loop;
   made->call_timeout_us = call_timeout_ms * 1000;
   made->up = metrics_series(METRIC_REDIS_UP);
-  made->node = (struct node){
-      .link = made, .retry = {.fire = on_retry, .context = &made->node}, .overdue = {.fire = on_overdue, .context = &made->node}};
-  connect_node(&made->node);
-  *link = made;
-  return STATUS_OK;
+  made->look_again = (struct loop_timer){.fire = on_look, .context = made};
+  made->outstanding = calloc(target->partitions, sizeof *made->outstanding);
+  made->node_of = calloc(target->partitions, sizeof *made->node_of);
+  enum status status = made->outstanding && made->node_of ? STATUS_OK : STATUS_NO_MEMORY;
+  if (!status && target->kind == TARGET_SERVER) {
+    struct redis_map *map;
+    status = map_alone(target, &map);
+    if (!status) status = take_map(made, map);
+  } else if (!status) {
+    link_want_look(made, MAP_NOBODY);
+  }
+  if (status) {
+    redis_link_free(made);
+  } else {
+    *link = made;
+  }
+  return status;
 }
 
 void redis_link_free(struct redis_link *link) {
   if (!link) return;
-  struct node *node = &link->node;
+  struct redis_map *map = link->map;
+  struct node **nodes = link->nodes;
+  size_t count = node_count(link);
   link->changed = NULL;
-  if (node->connector) connector_abandon(node->connector);
-  if (node->wire.context) shut_node(node);
-  loop_timer_cancel(link->loop, &node->retry);
+  link->map = NULL;
+  link->nodes = NULL;
+  for (uint32_t p = 0; link->node_of && p < link->target->partitions; p++) link->node_of[p] = NULL; /* callbacks can't send */
+  connector_abandon(link->look);
+  loop_timer_cancel(link->loop, &link->look_again);
+  for (size_t i = 0; i < count; i++) node_free(nodes[i]);
+  free(nodes);
+  map_free(map);
   while (link->spare) {
     struct pending *pending = link->spare;
     link->spare = pending->next;
@@ -353,14 +162,32 @@ void redis_link_free(struct redis_link *link) {
     free(pending);
   }
   redis_target_free(link->target);
+  free(link->node_of);
   free(link->outstanding);
   free(link);
 }
 
+enum status redis_link_send(struct redis_link *link, uint32_t partition, const struct redis_call *call, redis_reply_fn *fn,
+                            void *context) {
+  struct node *node = link->node_of[partition];
+  return node && node->wire.context ? node_send(node, partition, call, fn, context) : STATUS_UNAVAILABLE;
+}
+
+void redis_link_flush(struct redis_link *link) {
+  for (size_t i = 0; i < node_count(link); i++) {
+    if (link->nodes[i]->unsent && link->nodes[i]->wire.context) node_write(link->nodes[i]);
+  }
+}
+
 bool redis_link_ready(const struct redis_link *link, uint32_t partition) {
-  return node_of(link, partition)->wire.context != NULL;
+  const struct node *node = link->node_of[partition];
+  return node && node->wire.context;
 }
 size_t redis_link_outstanding(const struct redis_link *link, uint32_t partition) { return link->outstanding[partition]; }
+const char *redis_link_server(const struct redis_link *link, uint32_t partition) {
+  const struct node *node = link->node_of[partition];
+  return node ? node_address(node) : NULL;
+}
 
 void redis_link_on_change(struct redis_link *link, void (*changed)(void *context), void *context) {
   link->changed = changed;

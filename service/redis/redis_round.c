@@ -57,7 +57,8 @@ enum status redis_round_send(struct redis_round *round, struct redis_conn *conn)
   if (round->count == 0) {
     return STATUS_OK;
   }
-  enum status status = redis_conn_pipeline(conn, round->partitions, round->calls, round->count, round->statuses, round->replies);
+  enum status status = STATUS_OK;
+  redis_conn_pipeline(conn, round->partitions, round->calls, round->count, round->statuses, round->replies);
   for (size_t i = 0; i < round->count && status == STATUS_OK; i++) {
     status = round->statuses[i];
   }

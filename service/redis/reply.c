@@ -15,10 +15,12 @@ static const struct {
     {"UNBLOCKED", REPLY_NOT_PRIMARY},
     {"OOM", REPLY_BUSY},
     {"MISCONF", REPLY_BUSY},
-    {"NOREPLICAS", REPLY_BUSY},
     {"BUSY", REPLY_BUSY},
     {"TRYAGAIN", REPLY_BUSY},
-    {"CLUSTERDOWN", REPLY_BUSY},
+    {"ASK", REPLY_BUSY}, /* not followed: see service/redis/README.md */
+    {"MOVED", REPLY_ELSEWHERE},
+    {"CLUSTERDOWN", REPLY_ELSEWHERE},
+    {"NOREPLICAS", REPLY_ELSEWHERE}, /* min-replicas-to-write: its replicas may have another primary by now */
 };
 
 static bool begins_with_word(const redisReply *reply, const char *word) {
@@ -46,7 +48,8 @@ enum status reply_verdict_status(enum reply_verdict verdict) {
   switch (verdict) {
   case REPLY_FINE: return STATUS_OK;
   case REPLY_INITIALISING: return STATUS_INITIALISING;
-  case REPLY_BUSY: return STATUS_UNAVAILABLE;
+  case REPLY_BUSY:
+  case REPLY_ELSEWHERE: return STATUS_UNAVAILABLE;
   case REPLY_NOT_PRIMARY: return STATUS_CLOSED;
   case REPLY_NOSCRIPT:
   case REPLY_ERROR: break;

@@ -12,6 +12,7 @@ enum reply_verdict {
   REPLY_NOSCRIPT,     /* load the script and send the call again */
   REPLY_BUSY,         /* the server refuses at present, nothing was done: memory, persistence, a slot that moves, a long script */
   REPLY_NOT_PRIMARY,  /* this server cannot take writes: leave it */
+  REPLY_ELSEWHERE,    /* another server may have it by now; nothing was done: look who has it */
   REPLY_ERROR,        /* an error that should not be */
 };
 

@@ -41,19 +41,10 @@ struct redis_target *target_retain(const struct redis_target *target) {
   return counted;
 }
 
-static void wipe(char *secret) {
-  if (secret) explicit_bzero(secret, strlen(secret));
-  free(secret);
-}
-
 void redis_target_free(struct redis_target *target) {
   if (!target || atomic_fetch_sub_explicit(&target->references, 1, memory_order_acq_rel) > 1) return;
   free(target->env);
-  free(target->host);
-  free(target->path);
-  free(target->user);
-  wipe(target->password);
-  free(target->address);
+  target_clear_url(target);
   tls_free(target->tls);
   script_library_free(&target->scripts);
   free(target);

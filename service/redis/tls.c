@@ -100,7 +100,7 @@ void tls_free(struct tls *tls) {
   free(tls);
 }
 
-enum status tls_start(redisContext *context, const struct redis_target *target) {
+enum status tls_start(redisContext *context, const struct redis_target *target, const char *host) {
   SSL_CTX *made;
   char *error;
   enum status status = make_context(target->tls, &made, &error);
@@ -113,8 +113,8 @@ enum status tls_start(redisContext *context, const struct redis_target *target) 
   SSL_CTX_free(made); /* ssl holds it */
   if (!ssl) return STATUS_NO_MEMORY;
   /* An address is compared with the certificate's addresses, a name with its names; only a name is sent (RFC 6066 section 3). */
-  bool address = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), target->host) == 1;
-  if (!address && (SSL_set1_host(ssl, target->host) != 1 || SSL_set_tlsext_host_name(ssl, target->host) != 1)) {
+  bool address = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+  if (!address && (SSL_set1_host(ssl, host) != 1 || SSL_set_tlsext_host_name(ssl, host) != 1)) {
     SSL_free(ssl);
     return STATUS_NO_MEMORY;
   }
@@ -137,9 +137,10 @@ enum status tls_new(const struct config *config, struct tls **tls, char **error)
 
 void tls_free(struct tls *tls) { (void)tls; }
 
-enum status tls_start(redisContext *context, const struct redis_target *target) {
+enum status tls_start(redisContext *context, const struct redis_target *target, const char *host) {
   (void)context;
   (void)target;
+  (void)host;
   return STATUS_REFUSED;
 }
 

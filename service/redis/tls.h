@@ -9,7 +9,8 @@
  * redis_target_new's. STATUS_INVALID: a file cannot be used. STATUS_REFUSED: this build has no TLS. */
 enum status tls_new(const struct config *config, struct tls **tls, char **error) MUST_CHECK;
 void tls_free(struct tls *tls);
-/* The handshake, on a connected, blocking context; the certificate must name the target's host. context->errstr says why not. */
-enum status tls_start(redisContext *context, const struct redis_target *target) MUST_CHECK;
+/* The handshake, on a connected, blocking context; the certificate must name the host (of a TCP connection).
+ * context->errstr says why not. */
+enum status tls_start(redisContext *context, const struct redis_target *target, const char *host) MUST_CHECK;
 
 #endif

@@ -1,115 +1,75 @@
 #include "wire.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "dial.h"
 #include "dialect.h"
 #include "reply.h"
-#include "tls.h"
 
-static struct timeval to_timeval(int64_t ms) { return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}; }
-
-static void say(struct buf *error, const char *what, const char *detail) {
-  buf_clear(error);
-  if (buf_printf(error, "%s%s%s", what, *detail ? ": " : "", detail)) buf_clear(error);
-}
-
-const char *wire_error(const struct wire *wire) {
-  if (wire->context && wire->context->err == REDIS_ERR_IO && errno == EAGAIN) return "no answer in time";
-  return wire->context && wire->context->err ? wire->context->errstr : "the server closed the connection";
-}
+const char *wire_error(const struct wire *wire) { return dial_error(wire->context); }
 
 void wire_close(struct wire *wire) {
   if (wire->context) redisFree(wire->context);
   *wire = (struct wire){0};
 }
 
-static enum status open_socket(struct wire *wire, const struct redis_target *target, int64_t timeout_ms, struct buf *error) {
-  struct timeval timeout = to_timeval(timeout_ms);
-  wire->context = target->path ? redisConnectUnixWithTimeout(target->path, timeout)
-                               : redisConnectWithTimeout(target->host, target->port, timeout);
-  if (!wire->context) return STATUS_NO_MEMORY;
-  if (wire->context->err || redisSetTimeout(wire->context, timeout) != REDIS_OK) {
-    say(error, "cannot connect", wire->context->errstr);
-    return STATUS_UNAVAILABLE;
-  }
-  if (!target->path && redisEnableKeepAlive(wire->context) != REDIS_OK) {
-    say(error, "cannot set keep-alive", wire->context->errstr);
-    return STATUS_UNAVAILABLE;
-  }
-  if (target->tls && tls_start(wire->context, target)) {
-    say(error, "TLS failed", wire->context->errstr);
-    return STATUS_REFUSED;
-  }
-  return STATUS_OK;
-}
-
-/* One command, its reply in *reply. An error reply is a failure here. */
-static enum status ask(struct wire *wire, int argc, const char **argv, const size_t *lengths, redisReply **reply,
-                       struct buf *error) {
-  *reply = redisCommandArgv(wire->context, argc, argv, lengths);
-  if (!*reply) {
-    say(error, argv[0], wire_error(wire));
-    return STATUS_UNAVAILABLE;
-  }
-  if ((*reply)->type != REDIS_REPLY_ERROR) return STATUS_OK;
-  enum reply_verdict verdict = reply_judge(*reply);
-  say(error, argv[0], (*reply)->str);
-  freeReplyObject(*reply);
-  *reply = NULL;
-  return verdict == REPLY_ERROR ? STATUS_REFUSED : STATUS_UNAVAILABLE;
-}
-
-static enum status authenticate(struct wire *wire, const struct redis_target *target, struct buf *error) {
-  redisReply *reply;
-  if (target->password) {
-    const char *argv[] = {"AUTH", target->user ? target->user : target->password, target->password};
-    enum status status = ask(wire, target->user ? 3 : 2, argv, NULL, &reply, error);
-    if (status) return status;
-    freeReplyObject(reply);
-  }
+static enum status select_database(struct wire *wire, const struct redis_target *target, struct buf *error) {
   if (target->database == 0) return STATUS_OK;
+  redisReply *reply;
   char number[16];
   snprintf(number, sizeof number, "%d", target->database);
-  enum status status = ask(wire, 2, (const char *[]){"SELECT", number}, NULL, &reply, error);
+  enum status status = dial_ask(wire->context, 2, (const char *[]){"SELECT", number}, NULL, &reply, error);
   if (!status) freeReplyObject(reply);
   return status;
 }
 
 static enum status identify(struct wire *wire, struct buf *error) {
   redisReply *reply;
-  enum status status = ask(wire, 1, (const char *[]){"ROLE"}, NULL, &reply, error);
+  enum status status = dial_ask(wire->context, 1, (const char *[]){"ROLE"}, NULL, &reply, error);
   if (status) return status;
   bool primary = reply_is_word(reply_at(reply, 0, REDIS_REPLY_STRING), "master");
   freeReplyObject(reply);
   if (!primary) {
-    say(error, "this server is a replica, a primary is needed", "");
+    dial_say(error, "this server is a replica, a primary is needed", "");
     return STATUS_UNAVAILABLE;
   }
-  status = ask(wire, 2, (const char *[]){"INFO", "server"}, NULL, &reply, error);
+  status = dial_ask(wire->context, 2, (const char *[]){"INFO", "server"}, NULL, &reply, error);
   if (status) return status;
   const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "run_id:") : NULL;
   size_t len = at ? strspn(at + 7, "0123456789abcdef") : 0;
   if (len == REDIS_RUN_ID_LEN) memcpy(wire->run_id, at + 7, len);
   freeReplyObject(reply);
   if (len == REDIS_RUN_ID_LEN) return STATUS_OK;
-  say(error, "INFO server gives no run_id", "");
+  dial_say(error, "INFO server gives no run_id", "");
   return STATUS_REFUSED;
 }
 
-static enum status find_dialect(struct wire *wire, const struct redis_target *target, struct buf *error) {
+/* Tries on a key of that partition. */
+static enum status try_dialect(struct wire *wire, const struct redis_target *target, uint32_t partition, redisReply **reply,
+                               struct buf *error) {
   struct buf key = {0};
   struct str trial;
-  redisReply *reply = NULL;
   enum status status = script_file("trial.lua", &trial);
-  if (!status) status = keys_append_partition(&key, redis_target_env(target), PARTITION_TRIAL, 0);
-  if (status) goto out;
-  const char *argv[] = {"EVAL", trial.data, "1", key.data};
-  const size_t lengths[] = {4, trial.len, 1, key.len};
-  status = ask(wire, 4, argv, lengths, &reply, error);
-  if (status) goto out;
+  if (!status) status = keys_append_partition(&key, redis_target_env(target), PARTITION_TRIAL, partition);
+  if (!status) {
+    const char *argv[] = {"EVAL", trial.data, "1", key.data};
+    const size_t lengths[] = {4, trial.len, 1, key.len};
+    status = dial_ask(wire->context, 4, argv, lengths, reply, error);
+  }
+  buf_free(&key);
+  return status;
+}
+
+/* Any partition of the server will do but one whose slot is on the move. */
+static enum status find_dialect(struct wire *wire, const struct redis_target *target, const struct redis_map *map, size_t server,
+                                struct buf *error) {
+  redisReply *reply = NULL;
+  enum status status = STATUS_UNAVAILABLE;
+  for (uint32_t p = 0; p < map->partitions && status == STATUS_UNAVAILABLE && !wire->context->err; p++) {
+    if (map->server_of[p] == (int)server) status = try_dialect(wire, target, p, &reply, error);
+  }
+  if (status) return status;
   status = dialect_choose(reply_str(reply), target->mode, &wire->dialect);
   if (status) {
     buf_clear(error);
@@ -118,9 +78,7 @@ static enum status find_dialect(struct wire *wire, const struct redis_target *ta
       buf_clear(error);
     }
   }
-out:
-  if (reply) freeReplyObject(reply);
-  buf_free(&key);
+  freeReplyObject(reply);
   return status;
 }
 
@@ -143,7 +101,7 @@ static enum status load_scripts(struct wire *wire, const struct redis_target *ta
   for (enum script script = 0; script < SCRIPT_COUNT; script++) {
     void *got = NULL;
     if (redisGetReply(wire->context, &got) != REDIS_OK || !got) {
-      say(error, "SCRIPT LOAD", wire_error(wire));
+      dial_say(error, "SCRIPT LOAD", wire_error(wire));
       return STATUS_UNAVAILABLE;
     }
     redisReply *reply = got;
@@ -151,7 +109,7 @@ static enum status load_scripts(struct wire *wire, const struct redis_target *ta
     if (loaded) {
       memcpy(wire->sha[script], reply->str, SCRIPT_SHA_LEN);
     } else {
-      say(error, script_name(script), reply->type == REDIS_REPLY_ERROR ? reply->str : "SCRIPT LOAD gives no sha");
+      dial_say(error, script_name(script), reply->type == REDIS_REPLY_ERROR ? reply->str : "SCRIPT LOAD gives no sha");
     }
     enum status status = loaded ? STATUS_OK : reply_judge(reply) == REPLY_ERROR ? STATUS_REFUSED : STATUS_UNAVAILABLE;
     freeReplyObject(reply);
@@ -160,13 +118,14 @@ static enum status load_scripts(struct wire *wire, const struct redis_target *ta
   return STATUS_OK;
 }
 
-enum status wire_open(struct wire *wire, const struct redis_target *target, int64_t timeout_ms, struct buf *error) {
+enum status wire_open(struct wire *wire, const struct redis_target *target, const struct redis_map *map, size_t server,
+                      int64_t timeout_ms, struct buf *error) {
   *wire = (struct wire){0};
-  buf_clear(error);
-  enum status status = open_socket(wire, target, timeout_ms, error);
-  if (!status) status = authenticate(wire, target, error);
+  enum status status = dial(target, &map->servers[server], timeout_ms, &wire->context, error);
+  if (!status) status = dial_authenticate(wire->context, target, error);
+  if (!status) status = select_database(wire, target, error);
   if (!status) status = identify(wire, error);
-  if (!status) status = find_dialect(wire, target, error);
+  if (!status) status = find_dialect(wire, target, map, server, error);
   if (!status) status = load_scripts(wire, target, error);
   if (status) wire_close(wire);
   return status;

@@ -4,7 +4,7 @@
 #define PRESENCE_REDIS_WIRE_H
 
 #include "call.h"
-#include "target.h"
+#include "map.h"
 
 struct wire {
   redisContext *context; /* NULL: closed */
@@ -13,11 +13,13 @@ struct wire {
   char sha[SCRIPT_COUNT][SCRIPT_SHA_LEN];
 };
 
-/* Connects and prepares, blocking, each step at most timeout_ms: TLS, AUTH, SELECT, a primary?, run_id, dialect, scripts loaded.
+/* Connects to a server of the map and prepares, blocking, each step at most timeout_ms: TLS, AUTH, SELECT, a primary?, run_id,
+ * dialect, scripts loaded.
  * On failure the wire is closed and *error (cleared first) holds one line without secrets.
- *   STATUS_UNAVAILABLE  no server, or it is loading or a replica: try again later
+ *   STATUS_UNAVAILABLE  no server, or it is loading, a replica or without the slots that the map says: try again later
  *   STATUS_REFUSED      trying again will not help until somebody changes something: password, forced dialect, TLS */
-enum status wire_open(struct wire *wire, const struct redis_target *target, int64_t timeout_ms, struct buf *error) MUST_CHECK;
+enum status wire_open(struct wire *wire, const struct redis_target *target, const struct redis_map *map, size_t server,
+                      int64_t timeout_ms, struct buf *error) MUST_CHECK;
 void wire_close(struct wire *wire); /* also when closed */
 /* From here on reads and writes do not block. STATUS_IO. */
 enum status wire_set_nonblocking(struct wire *wire) MUST_CHECK;

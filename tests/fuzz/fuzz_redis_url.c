@@ -18,15 +18,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   check(status == STATUS_OK || status == STATUS_INVALID);
   check((error != NULL) == (status == STATUS_INVALID));
   if (status == STATUS_OK) {
-    check((target.host != NULL) != (target.path != NULL) && target.address != NULL);
-    check(!target.host || (target.port >= 1 && target.port <= 65535));
+    check(target.address_count >= 1 && target.address_count <= TARGET_ADDRESSES_MAX);
+    check(target.kind != TARGET_SERVER || target.address_count == 1);
+    check((target.kind == TARGET_SENTINEL) == (target.master_name != NULL));
+    for (size_t i = 0; i < target.address_count; i++) {
+      const struct address *address = &target.addresses[i];
+      check((address->host != NULL) != (address->path != NULL) && address->text != NULL);
+      check(!address->host || (address->port >= 1 && address->port <= 65535));
+      check(!address->path || target.kind == TARGET_SERVER);
+    }
     check(target.database >= 0 && target.database <= 65535);
   }
-  free(target.host);
-  free(target.path);
-  free(target.user);
-  free(target.password);
-  free(target.address);
+  target_clear_url(&target);
   free(error);
   free(url);
   return 0;

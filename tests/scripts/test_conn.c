@@ -85,7 +85,7 @@ static void test_scripts_that_went_away(void **state) {
                                 : store_adopted_encode(at.calls[i], at.target, partitions[i]),
                      STATUS_OK);
   }
-  assert_int_equal(redis_conn_pipeline(at.conn, partitions, at.calls, LENGTH(at.calls), statuses, replies), STATUS_OK);
+  redis_conn_pipeline(at.conn, partitions, at.calls, LENGTH(at.calls), statuses, replies);
   for (size_t i = 0; i < LENGTH(at.calls); i++) {
     assert_int_equal(statuses[i], i % 2 == 0 ? STATUS_OK : STATUS_INITIALISING);
     assert_int_equal(replies[i] != NULL, i % 2 == 0);
@@ -120,7 +120,7 @@ static void test_pipeline_cut_between_two_answers(void **state) {
     assert_int_equal(store_lease_encode(at.calls[i], at.target, 0, STR_LIT("me"), 1000, LEASE_ONLY_MARK), STATUS_OK);
   }
   proxy_cut_after_answers(at.proxy, 30); /* an answer has 20 bytes */
-  assert_int_equal(redis_conn_pipeline(at.conn, partitions, at.calls, LENGTH(at.calls), statuses, replies), STATUS_OK);
+  redis_conn_pipeline(at.conn, partitions, at.calls, LENGTH(at.calls), statuses, replies);
   for (size_t i = 0; i < LENGTH(at.calls); i++) {
     assert_int_equal(statuses[i], i == 0 ? STATUS_OK : STATUS_CLOSED);
     assert_int_equal(replies[i] != NULL, i == 0);
@@ -293,7 +293,7 @@ static const char *logged_by_check(enum status *status, char **message) {
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
-  *status = redis_conn_check_server(at.conn, message);
+  *status = redis_conn_check_servers(at.conn, message);
   assert_true(dup2(kept, STDERR_FILENO) >= 0);
   close(kept);
   fclose(file);
@@ -324,8 +324,7 @@ static void test_eviction_is_refused(void **state) {
   redis_text(&at.redis, "CONFIG SET maxmemory-policy allkeys-lru");
   (void)logged_by_check(&status, &message);
   assert_int_equal(status, STATUS_REFUSED);
-  assert_string_equal(message,
-                      "Redis has maxmemory-policy allkeys-lru; it must be noeviction, since an evicted key loses events");
+  assert_non_null(strstr(message, "has maxmemory-policy allkeys-lru; it must be noeviction, since an evicted key loses events"));
   free(message);
 }
 

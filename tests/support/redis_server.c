@@ -67,8 +67,21 @@ static bool connect_to(struct redis_server *server) {
   return ready;
 }
 
+/* The configuration as shipped; a copy where the server may be told to rewrite it. */
+static const char *configuration(const struct redis_server *server) {
+  const char *shipped = text_format("%s/deploy/redis/presence.conf", place_root());
+  if (!server->options.rewrites_config) return shipped;
+  const char *copy = text_format("%s/redis.conf", server->folder);
+  FILE *file = fopen(copy, "wx");
+  if (file != NULL) { /* else it is there from the start before */
+    fputs(place_text(shipped), file);
+    fclose(file);
+  }
+  return copy;
+}
+
 static void start_process(struct redis_server *server) {
-  const char *argv[64] = {place_server(program_of(server->dialect)), text_format("%s/deploy/redis/presence.conf", place_root())};
+  const char *argv[64] = {place_server(program_of(server->dialect)), configuration(server)};
   size_t count = 2;
   const char *fixed[] = {
       "--port",       "0",           "--unixsocket", server->socket, "--dir",
@@ -113,6 +126,11 @@ void redis_server_fix_clock(struct redis_server *server, int64_t now_ms) {
 static void disconnect(struct redis_server *server) {
   redisFree(server->context);
   server->context = NULL;
+}
+
+void redis_server_reconnect(struct redis_server *server) {
+  if (server->context != NULL) disconnect(server);
+  WAIT_UNTIL(connect_to(server), 15000);
 }
 
 void redis_server_kill(struct redis_server *server) {

@@ -24,6 +24,7 @@ struct redis_options {
   bool own_clock;            /* the test moves server.clock (timeshim.h) */
   int64_t clock_ms;          /* … which stands still at this time from the start; 0: it shows the real time */
   bool appendonly;           /* survives redis_server_restart */
+  bool rewrites_config;      /* others may have it rewrite its configuration file (Sentinels do): it gets one of its own */
   const char *const *config; /* further "name", "value" pairs, NULL-terminated; may be NULL */
 };
 
@@ -50,6 +51,8 @@ void redis_server_restart(struct redis_server *server);
 /* From here on its clock stands still at now_ms. Valkey 9.1 looks at the clock once in a millisecond: it has seen the new time
  * when this returns. */
 void redis_server_fix_clock(struct redis_server *server, int64_t now_ms);
+/* A new context: a fail-over ends all connections, the test's too. */
+void redis_server_reconnect(struct redis_server *server);
 
 /* One command on the server's own context, printf-style as redisCommand; never an error reply. The caller frees. */
 redisReply *redis_command(struct redis_server *server, const char *format, ...);

@@ -186,9 +186,10 @@ static void bad_values_are_refused_wherever_they_stand(void **state) {
 
 static void a_secret_is_never_repeated(void **state) {
   (void)state;
-  assert_refused(
-      "--redis-url: not allowed; allowed: redis://[USER:PASSWORD@]HOST[:PORT][/DB], the same with rediss://, or unix:///PATH",
-      LOAD("--redis-url", "http://:hunter2@h"));
+  assert_refused("--redis-url: not allowed; allowed: redis://[USER:PASSWORD@]HOST[:PORT][/DB],"
+                 " redis+sentinel://[USER:PASSWORD@]HOST[:PORT],.../NAME[/DB], redis+cluster://[USER:PASSWORD@]HOST[:PORT],...,"
+                 " each also with rediss for TLS, or unix:///PATH",
+                 LOAD("--redis-url", "http://:hunter2@h"));
   assert_refused("--postgres-url: not allowed; allowed: text without control characters",
                  LOAD("--postgres-url", "password=hunter2\x01"));
 }

@@ -1,0 +1,35 @@
+/* redis_group.h: several Redis servers that belong together, on free TCP ports of 127.0.0.1 (and each on its Unix socket for the
+ * test itself): a primary with replicas and Sentinels, or a cluster. */
+#ifndef PRESENCE_TEST_REDIS_GROUP_H
+#define PRESENCE_TEST_REDIS_GROUP_H
+
+#include "support/redis_server.h"
+
+#define GROUP_SERVERS_MAX 8
+#define GROUP_SENTINELS 3
+
+struct redis_group {
+  struct redis_server servers[GROUP_SERVERS_MAX];
+  int ports[GROUP_SERVERS_MAX];
+  size_t count;
+  struct child sentinels[GROUP_SENTINELS];
+  int sentinel_ports[GROUP_SENTINELS];
+  const char *url; /* for PRESENCE_REDIS_URL */
+};
+
+/* servers[0] is the primary, the others its replicas, all in step when this returns; the Sentinels know them, and call the
+ * primary "main". */
+void sentinel_group_start(struct redis_group *group, size_t replicas);
+void redis_group_stop(struct redis_group *group); /* also when it was never started */
+
+bool group_is_primary(const struct redis_server *server);
+/* Waits until one other than `not_this` is a primary; its number. */
+size_t group_wait_promoted(struct redis_group *group, size_t not_this);
+/* Asks a Sentinel for a fail-over with everybody alive. */
+void group_fail_over(struct redis_group *group);
+/* The replica hears nothing more from its primary; Sentinels bring it back after a while. */
+void group_cut_off(struct redis_group *group, size_t replica);
+/* Waits until all replicas that are connected to this server have all that it has. */
+void group_wait_in_step(struct redis_group *group, size_t primary, int replicas);
+
+#endif
