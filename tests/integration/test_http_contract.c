@@ -45,6 +45,21 @@ static int status_of_raw(const char *text) {
   return status;
 }
 
+/* What a heartbeat needs is there from the one before: pools, the connection's memory, the prepared answer. */
+static void a_heartbeat_allocates_nothing(void **state) {
+  (void)state;
+  static const char *const bodies[] = {NULL, "{\"ttl_ms\":90000,\"meta\":{\"a\":1}}"};
+  struct client *clients[] = {open_as(DEVICE_TOKEN), open_as(DEVICE_TOKEN)};
+  size_t before = 0;
+  for (int i = 0; i < 300; i++) {
+    if (i == 100) before = http_stand_allocations(stand);
+    for (size_t c = 0; c < LENGTH(clients); c++)
+      expect_status(clients[c], 204, "POST", "/v1/tenants/t/devices/d/heartbeat", bodies[(size_t)i % LENGTH(bodies)]);
+  }
+  assert_int_equal(http_stand_allocations(stand), before);
+  for (size_t c = 0; c < LENGTH(clients); c++) client_close(clients[c]);
+}
+
 /* The page is for anybody, its policy lets nothing in, and a browser that has it is told so. */
 static void the_page_and_its_files(void **state) {
   (void)state;
@@ -437,6 +452,7 @@ int main(void) {
 #define WITH_STAND(test) cmocka_unit_test_setup_teardown(test, with_stand, without_stand)
   const struct CMUnitTest tests[] = {
       WITH_STAND(each_path_and_method_has_its_status),
+      WITH_STAND(a_heartbeat_allocates_nothing),
       WITH_STAND(the_page_and_its_files),
       WITH_STAND(tokens_and_scopes),
       WITH_STAND(the_first_broken_rule_is_told),

@@ -12,6 +12,9 @@ void *__wrap_realloc(void *memory, size_t size);
 
 static long countdown; /* 0: off */
 static bool failed;
+static _Thread_local long allocations; /* of the thread */
+
+long alloc_count(void) { return allocations; }
 
 void alloc_fail_at(long nth) {
   countdown = nth;
@@ -21,6 +24,7 @@ void alloc_fail_at(long nth) {
 bool alloc_failed(void) { return failed; }
 
 static bool fails_now(void) {
+  allocations++;
   if (countdown == 0 || --countdown > 0) return false;
   failed = true;
   errno = ENOMEM;

@@ -11,6 +11,7 @@
 #include "directory/snapshot.h"
 #include "http/listener.h"
 #include "http/server_state.h"
+#include "support/alloc_fail.h"
 
 struct http_stand {
   struct api_shared shared;
@@ -199,12 +200,14 @@ static size_t send_errand(struct http_stand *stand, void (*what)(struct errand *
 
 static void count_connections(struct errand *errand) { errand->result = errand->stand->server->connections.count; }
 static void count_requests(struct errand *errand) { errand->result = errand->stand->server->requests_alive; }
+static void count_allocations(struct errand *errand) { errand->result = (size_t)alloc_count(); }
 static void drain(struct errand *errand) {
   http_server_drain(errand->stand->server);
   errand->stand->draining = true;
 }
 
 size_t http_stand_connections(struct http_stand *stand) { return send_errand(stand, count_connections); }
+size_t http_stand_allocations(struct http_stand *stand) { return send_errand(stand, count_allocations); }
 size_t http_stand_requests(struct http_stand *stand) { return send_errand(stand, count_requests); }
 
 void http_stand_drain(struct http_stand *stand) {

@@ -37,6 +37,7 @@ void http_stand_hold(struct http_stand *stand, bool on); /* at first on */
 size_t http_stand_held(struct http_stand *stand);        /* disconnects that wait */
 size_t http_stand_connections(struct http_stand *stand); /* of the server's, asked on its thread */
 size_t http_stand_requests(struct http_stand *stand);    /* alive, those whose client has gone included */
+size_t http_stand_allocations(struct http_stand *stand); /* so far, on its thread: alloc_count() */
 /* An orderly stop begins: the listener closes. */
 void http_stand_drain(struct http_stand *stand);
 /* Drains, lets go what is held, cuts after cut_ms, ends the thread, frees; fails where something stays. */
