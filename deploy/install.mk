@@ -41,5 +41,8 @@ install: $(programs) $(shared_files) ## installs below PREFIX=/usr/local, staged
 	install -m 644 deploy/redis/presence.conf $(into)/share/doc/presence/examples/redis.conf
 	install -m 644 deploy/prometheus/*.yml deploy/grafana/presence.json $(into)/share/doc/presence/examples
 
+ifneq ($(and $(SYSTEM_LIBS),$(filter deb,$(MAKECMDGOALS))),)
+$(error the Debian package is built with the pinned libraries, not with SYSTEM_LIBS=1)
+endif
 deb: $(programs) $(shared_files) ## builds a Debian package in build/deb
 	+BUILD=$(BUILD) SOURCE_DATE_EPOCH=$(source_date) deploy/debian/build

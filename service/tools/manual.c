@@ -24,7 +24,7 @@ static void put_text(const char *text) {
       fputs("\\(dq", stdout);
     else if (text[0] == '-' && text[1] == '-')
       fputs("\\-", stdout);
-    else if (text[0] == ' ' && begins_sentence(text + 1, text > whole ? text[-1] : ' '))
+    else if (text[0] == ' ' && text > whole && begins_sentence(text + 1, text[-1]))
       putchar('\n');
     else
       putchar(*text);
