@@ -85,7 +85,7 @@ def test_it_runs_as_its_user_and_says_what_is_missing():
     for program in ("presenced", "presencectl", "presence-sim"):
         assert inside(program, "--version").startswith(program + " ")
     done = subprocess.run(["chroot", "--userspec=presence", folder, "presenced", "--startup-wait-ms", "0"], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False, env={"PATH": "/usr/bin"})
+                          stderr=subprocess.STDOUT, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
     assert done.returncode == 1 and "cannot reach PostgreSQL" in done.stdout, done.stdout
     listed = inside("dpkg", "-V", "presence")
     assert "usr/bin" not in listed, f"files differ from the package's: {listed}"
