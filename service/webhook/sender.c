@@ -216,9 +216,9 @@ size_t sender_under_way(const struct sender *sender) { return sender->under_way;
 /* ---- results */
 
 static enum sender_outcome judge(const struct transfer *transfer, CURLcode code, long http_status) {
-  if (transfer->forbidden[0] != '\0' && code == CURLE_COULDNT_CONNECT) return SENDER_FORBIDDEN;
   /* An answer that was cut because of its length has said all that matters. */
   bool answered = code == CURLE_OK || (code == CURLE_WRITE_ERROR && transfer->body_bytes > BODY_MAX);
+  if (!answered && transfer->forbidden[0] != '\0') return SENDER_FORBIDDEN;
   if (!answered) return code == CURLE_OPERATION_TIMEDOUT ? SENDER_TIMEOUT : SENDER_UNREACHABLE;
   if (http_status >= 200 && http_status < 300) return SENDER_DELIVERED;
   return http_status == 410 ? SENDER_GONE : SENDER_REFUSED;

@@ -4,7 +4,7 @@ $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/bench_%.o $(library)
 	$(link)
 
 # They set up their servers as tests do.
-$(BUILD)/tests/bench/bench_reads $(BUILD)/tests/bench/bench_outbox: $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o \
+$(patsubst %,$(BUILD)/tests/bench/bench_%,reads outbox webhooks): $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o \
   $(support_objects) $(library)
 	$(call quiet,LD,$@)mkdir -p $(@D) && $(CC) $(link_flags) $(wrapped) -o $@ $(filter %.o %.a,$^) -lcmocka $(dependency_libs)
 
@@ -16,6 +16,11 @@ bench-reads: $(programs) $(BUILD)/tests/bench/bench_reads ## how long lists and 
 bench-outbox: $(programs) $(BUILD)/tests/bench/bench_outbox ## a burst of transitions to a polling consumer, rates of append, poll, claim; ROWS=50000 LIMIT_MS=3000
 	@deploy/local/setup servers
 	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_outbox
+
+.PHONY: bench-webhooks
+bench-webhooks: $(programs) $(BUILD)/tests/bench/bench_webhooks ## events a second to one webhook and to ten; EVENTS=10000 for each
+	@deploy/local/setup servers
+	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_webhooks
 
 bench_programs := $(programs) $(BUILD)/bench_scripts $(BUILD)/bench_mqtt
 bench_setup = deploy/local/setup servers bench && { deploy/local/setup bench-npm || true; }
