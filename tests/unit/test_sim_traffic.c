@@ -231,6 +231,25 @@ static void a_schedule_is_kept(void **state) {
   assert_true(summary.seconds >= 29 * 0.020); /* never before its turn */
 }
 
+/* The first answer takes 100 ms, in which the loop stands still. */
+static const char *answer_the_first_late(int number, const char *request) {
+  if (number == 1) usleep(100000);
+  return answer_30_requests(number, request);
+}
+
+static void a_heartbeat_is_late_from_its_turn_on(void **state) {
+  (void)state;
+  struct sim_options options = fleet_options();
+  struct sim_summary summary;
+  options.connections = 1;
+  options.devices = 1000;
+  options.interval_ms = 10000; /* ten turns come while the first waits for its answer: 10 ms to 100 ms late */
+  options.precise = true;
+  answer_of = answer_the_first_late;
+  struct sim_stats stats = run_fleet(&options, &summary);
+  assert_true(sim_latency_quantile(&stats.all, 0.8) >= 20000); /* of 30; without the waiting all but one took next to nothing */
+}
+
 /* Replay */
 
 static struct timeshim *shim;
@@ -423,6 +442,7 @@ int main(void) {
       SERVED(failures_are_counted_and_connections_made_again),
       SERVED(batches_count_what_is_in_force),
       SERVED(a_schedule_is_kept),
+      SERVED(a_heartbeat_is_late_from_its_turn_on),
       SERVED(a_replay_keeps_order_and_freezes_the_clock),
       SERVED(without_a_clock_file_distances_are_kept),
       SERVED(a_refusal_ends_the_replay),
