@@ -17,18 +17,25 @@ static bool is_handed_on(const char *variable) {
   return strncmp(variable, "PRESENCE_", 9) != 0 && strncmp(variable, "PG", 2) != 0;
 }
 
+/* Is the variable of this line among the additions? */
+static bool is_replaced(const char *line, const char *const *added) {
+  size_t name = strcspn(line, "=") + 1;
+  for (; added != NULL && *added != NULL; added++)
+    if (strncmp(*added, line, name) == 0) return true;
+  return false;
+}
+
 static const char **make_environment(const char *const *added) {
   size_t count = 0, used = 0;
   for (char **each = environ; *each != NULL; each++) count++;
   for (const char *const *each = added; each != NULL && *each != NULL; each++) count++;
   const char **all = calloc(count + 1, sizeof *all);
   assert_non_null(all);
-  /* The first of a name wins with getenv, and a later addition replaces an earlier one: so from the last to the first. */
-  size_t additions = 0;
-  while (added != NULL && added[additions] != NULL) additions++;
-  while (additions > 0) all[used++] = added[--additions];
+  /* Each name once, the later addition: with a name twice getenv takes the first, the dynamic loader (LD_PRELOAD) the last. */
+  for (const char *const *each = added; each != NULL && *each != NULL; each++)
+    if (!is_replaced(*each, each + 1)) all[used++] = *each;
   for (char **each = environ; *each != NULL; each++)
-    if (is_handed_on(*each)) all[used++] = *each;
+    if (is_handed_on(*each) && !is_replaced(*each, added)) all[used++] = *each;
   return all;
 }
 
