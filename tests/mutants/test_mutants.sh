@@ -102,7 +102,7 @@ mutant no_raise $scripts/adopt.lua 'if floor_ms > last_ms or floor_ms == last_ms
   scripts/test_server
 mutant no_epoch $scripts/prelude.lua "if clock[1] ~= ARGV[1] and call('HGET', KEYS[1], 'rebuild') ~= ARGV[1] then" 'if false then' \
   scripts/test_server
-mutant no_pause $scripts/record_heartbeats.lua 'if math.abs(deaf) > outage then' 'if false then' scripts/test_clock
+mutant no_pause $scripts/renew.lua 'if math.abs(deaf) > outage then' 'if false then' scripts/test_clock
 mutant no_settle service/heartbeat/hearing.c 'heartbeat_us <= hearing->deaf_us && !is_due' 'false && !is_due' unit/test_hearing
 
 ## Further protections of the same promises

@@ -266,7 +266,7 @@ static int64_t send_over_link(void *context) {
 
 static void test_tls_link(void **state) {
   (void)state;
-  struct over_link over = {.deadline_ms = wait_now_ms() + wait_limit_ms(10000)};
+  struct over_link over = {.deadline_ms = wait_now_ms() + wait_limit_ms(60000)};
   if (!make_certificates("IP:127.0.0.1")) skip();
   int port = start_tls_server();
   assert_int_equal(setenv("SSL_CERT_FILE", text_format("%s/ca.crt", tls_folder), 1), 0);
