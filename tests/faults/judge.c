@@ -121,15 +121,14 @@ static int64_t listened_at_most_ms(const struct timeline *timeline, int64_t from
 
 /* ---- One timeout */
 
-/* Was the device trying from..to? While nobody was heard it need not, but it did at the end. */
-static bool tried(const struct judge *judge, int number, int64_t from_ms, int64_t to_ms) {
-  const struct device *device = &judge->devices->device[number];
+/* Was the device trying from..to? */
+static bool tried(const struct device *device, int64_t from_ms, int64_t to_ms) {
   int64_t last_ms = from_ms;
   for (size_t i = 0; i < device->count; i++) {
     const struct attempt *attempt = &device->attempts[i];
     if (attempt->sent_ms <= from_ms) continue;
     if (attempt->sent_ms > to_ms) break;
-    if (heard_ms(judge, number, last_ms, attempt->sent_ms) > DEVICE_TTL_MS / 2) return false;
+    if (attempt->sent_ms - last_ms > DEVICE_TTL_MS / 2) return false;
     last_ms = attempt->sent_ms;
   }
   return to_ms - last_ms <= DEVICE_TTL_MS / 2;
@@ -176,7 +175,7 @@ static int64_t last_accepted_ms(const struct device *device, int64_t end_ms) {
 
 /* Nothing was heard of the device from silent_ms on. True where that is a breach. */
 static bool is_false(struct judge *judge, int number, int64_t silent_ms, int64_t end_ms, int64_t heard) {
-  if (!tried(judge, number, silent_ms, end_ms)) return false;
+  if (!tried(&judge->devices->device[number], silent_ms, end_ms)) return false;
   bool is_limit = heard >= DEVICE_TTL_MS - 2 * SLACK_MS && passed_over(judge, number, silent_ms, end_ms) < 2;
   judge->verdict.unreached += is_limit;
   print_message("%s: d%d timed out at %" PRId64 " although it tried all the time; since %" PRId64
