@@ -68,7 +68,7 @@ mutant() {
   touch "$tree/$file"
   if [[ $by == */* ]] && grep -qE '^[0-9]+ passed, [1-9]' "$tree/log"; then
     passed=$((passed + 1))
-    echo "  caught by $by: $(grep -m 1 -oE 'FAILED  \] [a-z_]+$' "$tree/log" | cut -c 11-)"
+    echo "  caught by $by: $(grep -m 1 -oE 'FAILED  \] [a-z0-9_]+$' "$tree/log" | cut -c 11-)"
     echo "[       OK ] $name"
   else
     failed=$((failed + 1))
