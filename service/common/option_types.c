@@ -128,7 +128,8 @@ static enum status read_redis_url(const struct option *option, struct str text, 
   bool known =
       (tls || after_prefix(text, "redis", &rest)) &&
       (after_prefix(rest, "://", &rest) || after_prefix(rest, "+sentinel://", &rest) || after_prefix(rest, "+cluster://", &rest));
-  known = known || (after_prefix(text, "unix://", &rest) && rest.len > 0 && rest.data[0] == '/');
+  known = known || (after_prefix(text, "unix://", &rest) && rest.len > 0 &&
+                    (rest.data[0] == '/' || memchr(rest.data, '@', rest.len) != NULL));
   return known && rest.len > 0 && is_printable(text) ? store_text(text, field) : STATUS_INVALID;
 }
 const struct option_type OPTION_TYPE_REDIS_URL = {

@@ -5,9 +5,11 @@
 
 #include "conn.h"
 #include "log.h"
+#include "metrics.h"
 #include "reply.h"
 
-/* Releases, half-open: from <= version < fixed. Distributions patch without changing the number, so these are warnings. */
+/* Releases, half-open: from <= version < fixed; README.md has the sources. Distributions patch without changing the number, so
+ * these are warnings. */
 static const struct {
   bool valkey;
   int from[3], fixed[3];
@@ -18,7 +20,10 @@ static const struct {
     {false, {7, 4, 0}, {7, 4, 6}, "CVE-2025-49844: use after free in Lua"},
     {false, {8, 0, 0}, {8, 0, 4}, "CVE-2025-49844: use after free in Lua"},
     {false, {8, 2, 0}, {8, 2, 2}, "CVE-2025-49844: use after free in Lua"},
+    {true, {8, 1, 0}, {8, 1, 4}, "CVE-2025-49844: use after free in Lua"},
     {true, {9, 0, 0}, {9, 0, 2}, "active expiry of hash fields can abort the server (valkey-io/valkey#3003)"},
+    {true, {9, 0, 0}, {9, 0, 5}, "active expiry in hashes of over 127 fields can abort the server (valkey-io/valkey#3950)"},
+    {true, {9, 1, 0}, {9, 1, 1}, "active expiry in hashes of over 127 fields can abort the server (valkey-io/valkey#3950)"},
 };
 
 /* Compact encodings hold values and ids up to this length, and buckets up to this size. */
@@ -39,6 +44,7 @@ static char *get_config(struct wire *wire, const char *name) {
 }
 
 static void warn(const struct server *server, const char *check, const char *found, const char *advice) {
+  metric_add(metrics_series(METRIC_REDIS_FINDINGS, check), 1);
   log_warn("redis_check", LOG_STR("check", check), LOG_STR("found", found), LOG_STR("advice", advice),
            LOG_STR("address", server->address));
 }
@@ -125,6 +131,7 @@ static void check_version(const struct server *server) {
     snprintf(text, sizeof text, "%s %d.%d.%d", valkey ? "Valkey" : "Redis", version[0], version[1], version[2]);
     snprintf(advice, sizeof advice, "fixed in %d.%d.%d, or by your distribution", known_faults[i].fixed[0],
              known_faults[i].fixed[1], known_faults[i].fixed[2]);
+    metric_add(metrics_series(METRIC_REDIS_FINDINGS, "version"), 1);
     log_warn("redis_check", LOG_STR("check", "version"), LOG_STR("found", text), LOG_STR("fault", known_faults[i].fault),
              LOG_STR("advice", advice), LOG_STR("address", server->address));
   }

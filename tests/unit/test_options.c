@@ -278,6 +278,7 @@ static void listen_takes_numeric_addresses(void **state) {
 static void texts_are_checked(void **state) {
   (void)state;
   static const char *const good[][2] = {{"--redis-url", "rediss://u:p@h:1/2"},
+                                        {"--redis-url", "unix://u:p@/run/redis.sock"},
                                         {"--redis-url", "unix:///run/r.sock"},
                                         {"--cors-origin", "https://a.example:8443"},
                                         {"--cors-origin", "http://[::1]"},
