@@ -121,7 +121,7 @@ test: ## all tests, once more under sanitizers, short fuzzing; SANITIZER=address
 	@FUZZ_SECONDS=5 tests/run $(sort $(dir $(model_too) $(browser_too) $(ops_too))) $(foreach build,$(test_builds),$(patsubst %,build/$(build)/tests/%,$(TESTS))) \
 	  $(if $(fuzz_too),build/fuzz/tests/fuzz)
 
-test-all: ## also thread sanitizer, valgrind, mutants, soak, what takes long, a minute of fuzzing each, the Debian package in a bare Debian
+test-all: ## also thread sanitizer, valgrind, mutants, soak, the matrix, what takes long, a minute of fuzzing each, the Debian package in a bare Debian
 	@$(foreach build,debug address thread,$(MAKE) --no-print-directory $(jobs) $(build_$(build)) tests-built;)
 	@$(MAKE) --no-print-directory browser-ready package-ready
 	@$(MAKE) --no-print-directory $(jobs) $(build_debug) bench-ready
@@ -131,3 +131,4 @@ test-all: ## also thread sanitizer, valgrind, mutants, soak, what takes long, a 
 	  $(sort $(dir $(browser_program) $(bench_program) $(ops_programs) $(package_programs) $(mutants_program))) \
 	  $(foreach build,debug address thread,$(patsubst %,build/$(build)/tests/%,$(test_folders))) \
 	  valgrind:build/debug/tests/unit valgrind:build/debug/tests/scripts build/fuzz/tests/fuzz
+	@tests/matrix build/debug

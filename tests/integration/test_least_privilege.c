@@ -45,8 +45,8 @@ static int start(void **state) {
   service_url = login("only_service", "presence_service");
   admin_url = login("only_admin", "presence_admin");
   const char *environment[] = {text_format("PRESENCE_REDIS_URL=%s", redis_url),
-                               text_format("PRESENCE_POSTGRES_URL=%s", service_url), "PRESENCE_RECALIBRATE_MS=200",
-                               "PRESENCE_AUDIT_MS=200", NULL};
+                               text_format("PRESENCE_POSTGRES_URL=%s", service_url), "PRESENCE_RECALIBRATE_MS=1000",
+                               "PRESENCE_AUDIT_MS=1000", NULL};
   world_talk_to(world, world_process(world, NULL, environment));
   world->begun = 1;
   return 0;
