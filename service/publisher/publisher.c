@@ -165,8 +165,9 @@ static enum status pass_by(struct publisher *publisher, uint32_t partition, cons
   return status;
 }
 
-/* One batch of a partition's stream. The run_id is as it was before reading: another server's entries are never trimmed. */
-static enum status publish(struct publisher *publisher, uint32_t partition) {
+/* One batch of a partition's stream. The run_id is as it was before reading: another server's entries are never trimmed. *more
+ * becomes true where the stream surely has further entries. */
+static enum status publish(struct publisher *publisher, uint32_t partition, bool *more) {
   char run_id[REDIS_RUN_ID_LEN + 1];
   redisReply *reply = NULL;
   size_t count = OUTBOX_APPEND_MAX, done = 0;
@@ -188,6 +189,7 @@ static enum status publish(struct publisher *publisher, uint32_t partition) {
   if (status != STATUS_OK) goto out;
   if (done == 0) status = pass_by(publisher, partition, run_id, count, &done);
   if (status == STATUS_OK) status = trim(publisher, partition, run_id, done);
+  *more = *more || count == OUTBOX_APPEND_MAX || done < count;
 out:
   freeReplyObject(reply);
   return status;
@@ -237,6 +239,7 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
   int64_t lag_ms = 0;
   enum status worst = look(publisher);
   const struct redis_round *looks = &publisher->looks;
+  bool more = false; /* if not, the next batches may grow a little: each has a price of its own, however few share it */
   bool away = false; /* a server is: waiting for it once is enough, but the figures of all partitions stay true */
   *sleep_us = IDLE_US;
   for (size_t i = 0; i < looks->count; i++) {
@@ -244,13 +247,13 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
     enum status status = looks->statuses[i];
     if (status == STATUS_OK) status = observe_look(publisher, looks->partitions[i], looks->replies[i], &lag_ms, &waiting);
     if (status == STATUS_OK && waiting && !away) {
-      status = publish(publisher, looks->partitions[i]);
-      *sleep_us = 0;
+      status = publish(publisher, looks->partitions[i], &more);
     }
     if (status != STATUS_OK) worst = status;
     away = away || status == STATUS_CLOSED || status == STATUS_UNAVAILABLE;
   }
   observe_lag(publisher, lag_ms);
+  if (more) *sleep_us = 0;
   if (worst != STATUS_OK) *sleep_us = RETRY_US;
   return worst;
 }

@@ -86,7 +86,7 @@ create_token() {
 start_storage() {
   local room=$1
   start_redis_here redis
-  on_load_core "$here/servers" start-postgres "$data/postgres" --parent $$ --fast >/dev/null
+  on_load_core "$here/servers" start-postgres "$data/postgres" --parent $$ --fast -- shared_buffers=128MB >/dev/null
   PRESENCE_REDIS_URL=$(known redis REDIS_URL)
   PRESENCE_POSTGRES_URL=$(known postgres POSTGRES_URL)
   export PRESENCE_REDIS_URL PRESENCE_POSTGRES_URL
@@ -114,6 +114,21 @@ cpu_ticks() {
   [ "$1" != 0 ] || { echo 0; return; }
   read -r -a fields <"/proc/$1/stat"
   echo $((fields[13] + fields[14]))
+}
+
+# PostgreSQL's processes come and go: those that are there, and what those that ended have used.
+postgres_ticks() {
+  local fields sum=0 pid stat
+  pid=$(known postgres PID)
+  for stat in /proc/[0-9]*/stat; do
+    { read -r -a fields <"$stat"; } 2>/dev/null || continue
+    if [ "${fields[0]}" = "$pid" ]; then
+      sum=$((sum + fields[13] + fields[14] + fields[15] + fields[16]))
+    elif [ "${fields[3]}" = "$pid" ]; then
+      sum=$((sum + fields[13] + fields[14]))
+    fi
+  done
+  echo "$sum"
 }
 
 child_ticks() {
