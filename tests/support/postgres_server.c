@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 static struct {
-  struct child child;
+  struct child child, standby;
   const char *folder, *log;
+  const char *standby_folder; /* NULL: there is no standby */
   unsigned databases;
   bool has_template;
   int port; /* 0: none, only the socket, which is called after 5432 then */
@@ -22,9 +23,15 @@ static struct {
 
 #define TEMPLATE "presence_template"
 
-static const char *url_of(const char *name, const char *folder) {
+static const char *url_in(const char *name, const char *folder) {
   const char *port = server.port > 0 ? text_format(" port=%d", server.port) : "";
   return text_format("host=%s%s user=presence dbname=%s", folder, port, name);
+}
+
+/* Both servers', where there is a standby. */
+static const char *url_of(const char *name, const char *folder) {
+  bool two = server.standby_folder != NULL && folder == server.folder;
+  return url_in(name, two ? text_format("%s,%s", folder, server.standby_folder) : folder);
 }
 
 static const struct passwd *server_user(void) {
@@ -59,22 +66,22 @@ void postgres_server_command(const char **argv, size_t room, const char *const *
   argv[count] = NULL;
 }
 
-static bool accepts_connections(void) {
-  if (!child_is_running(&server.child)) {
+static bool accepts_connections(struct child *child, const char *folder) {
+  if (!child_is_running(child)) {
     postgres_server_show_log();
     fail_msg("PostgreSQL did not start");
   }
-  return PQping(url_of("postgres", server.folder)) == PQPING_OK;
+  return PQping(url_in("postgres", folder)) == PQPING_OK;
 }
 
-static void start_process(void) {
+static void start_in(struct child *child, const char *folder) {
   bool tls = server.port > 0;
   const char *words[] = {
       program("pg-postgres"),
       "-D",
-      text_format("%s/data", server.folder),
+      text_format("%s/data", folder),
       "-k",
-      server.folder,
+      folder,
       "-h",
       tls ? "127.0.0.1" : "",
       "-p",
@@ -104,17 +111,27 @@ static void start_process(void) {
   const char *argv[48];
   postgres_server_command(argv, LENGTH(argv), words);
   /* Its children notice the end of the first process; SIGQUIT is its quick stop. */
-  server.child = child_start(&(struct child_options){.argv = argv, .log = server.log, .death_signal = SIGQUIT});
-  WAIT_UNTIL(accepts_connections(), 30000);
+  *child = child_start(&(struct child_options){.argv = argv, .log = server.log, .death_signal = SIGQUIT});
+  WAIT_UNTIL(accepts_connections(child, folder), 30000);
 }
 
-static void stop_at_exit(void) { child_kill(&server.child); }
+static void start_process(void) { start_in(&server.child, server.folder); }
+
+static void stop_at_exit(void) {
+  child_kill(&server.child);
+  child_kill(&server.standby);
+}
+
+static const char *server_folder(const char *name) {
+  const char *folder = scratch_folder(name);
+  if (geteuid() == 0) assert_int_equal(chown(folder, server_user()->pw_uid, server_user()->pw_gid), 0);
+  return folder;
+}
 
 static void start_once(void) {
   if (server.folder != NULL) return;
-  const char *folder = scratch_folder("pg");
+  const char *folder = server_folder("pg");
   server.log = text_format("%s.log", folder);
-  if (geteuid() == 0) assert_int_equal(chown(folder, server_user()->pw_uid, server_user()->pw_gid), 0);
   const char *words[] = {program("pg-initdb"),
                          "-D",
                          text_format("%s/data", folder),
@@ -172,7 +189,7 @@ int postgres_server_speak_tls(const char *cert, const char *key) {
 }
 
 static PGconn *connect_to(const char *url) {
-  PGconn *connection = PQconnectdb(url);
+  PGconn *connection = PQconnectdb(text_format("%s target_session_attrs=read-write", url));
   if (PQstatus(connection) != CONNECTION_OK) fail_msg("%s", PQerrorMessage(connection));
   return connection;
 }
@@ -180,7 +197,42 @@ static PGconn *connect_to(const char *url) {
 static void administer(const char *statement) {
   PGconn *connection = connect_to(url_of("postgres", server.folder));
   PGresult *result = PQexec(connection, statement);
-  if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", statement, PQerrorMessage(connection));
+  if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+    fail_msg("%s: %s", statement, PQerrorMessage(connection));
+  PQclear(result);
+  PQfinish(connection);
+}
+
+void postgres_server_add_standby(void) {
+  start_once();
+  const char *folder = server_folder("pg-standby");
+  administer(text_format("ALTER SYSTEM SET primary_conninfo = 'host=%s user=presence application_name=standby'", server.folder));
+  assert_int_equal(child_stop(&server.child, SIGINT, 30000), 0);
+  const char *words[] = {"/bin/sh", "-c",
+                         text_format("cp -R '%s/data' '%s' && chmod 700 '%s/data' && : >'%s/data/standby.signal'", server.folder,
+                                     folder, folder, folder),
+                         NULL};
+  const char *argv[32];
+  postgres_server_command(argv, LENGTH(argv), words);
+  struct child copy = child_start(&(struct child_options){.argv = argv, .log = server.log});
+  assert_int_equal(child_wait(&copy, 60000), 0);
+  start_process();
+  start_in(&server.standby, folder);
+  administer("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+  administer("SELECT pg_reload_conf()");
+  server.standby_folder = folder;
+}
+
+void postgres_server_fail_over(void) {
+  (void)child_stop(&server.child, SIGQUIT, 10000);
+  server.child = server.standby;
+  server.standby = (struct child){0};
+  server.folder = server.standby_folder;
+  server.standby_folder = NULL;
+  PGconn *connection = PQconnectdb(url_in("postgres", server.folder));
+  PGresult *result = PQexec(connection, "SELECT pg_promote(true, 60)");
+  if (PQresultStatus(result) != PGRES_TUPLES_OK || strcmp(PQgetvalue(result, 0, 0), "t") != 0)
+    fail_msg("the standby did not become the primary: %s", PQerrorMessage(connection));
   PQclear(result);
   PQfinish(connection);
 }

@@ -30,6 +30,12 @@ int postgres_server_speak_tls(const char *cert, const char *key);
 void database_reconnect(struct database *database);
 void postgres_server_show_log(void);
 
+/* A second server that follows the first; nothing is committed that it does not have. Databases made from then on have both hosts
+ * in their connection strings. Once in a program. */
+void postgres_server_add_standby(void);
+/* The first server ends in the middle of whatever it does; the second one becomes the primary. */
+void postgres_server_fail_over(void);
+
 /* Fills argv with the words of a command that does not run as root, as PostgreSQL and PgBouncer: another user does it then. */
 void postgres_server_command(const char **argv, size_t room, const char *const *words);
 
