@@ -92,6 +92,7 @@ static void what_is_not_there_is_1(void **state) {
   REFUSED(1, "no tenant has the id nobody", "token", "create", "--tenant", "nobody", "--scope", "read");
   REFUSED(1, "no such token", "token", "revoke", "999999");
   REFUSED(1, "no rejected transition has the id 999999", "rejected", "retry", "999999");
+  REFUSED(1, "there is no group", "dead", "retry", "nobody");
   REFUSED(1, "No such file or directory", "tenant", "list", "--postgres-url", "host=/nowhere");
   world_new_tenant(shared, NULL);
   REFUSED(1, "exists already", "tenant", "create", shared->tenant);
@@ -340,6 +341,33 @@ static void rejected_are_listed_and_tried_again(void **state) {
   json_decref(list), json_decref(outcomes), json_decref(retried);
 }
 
+static void dead_letters_are_listed_and_handed_out_again(void **state) {
+  (void)state;
+  struct database *database = &shared->database;
+  world_new_tenant(shared, NULL);
+  PQclear(
+      sql_query(database, "SELECT presence.create_group('pager', 'now'), presence.set_group('pager', 1, '0 s', '0 s')", NULL));
+  beat(shared, "poison", 60000);
+  history_wait(database, shared->tenant, "poison", "online");
+  const char *seq = sql_text(database, "SELECT seq FROM presence.claim('pager', 10, '1 minute')", NULL);
+  PQclear(sql_query(database, text_format("SELECT presence.nack('pager', ARRAY[%s], 'no answer')", seq), NULL));
+  json_t *list = control_json("dead", "list", "pager");
+  const json_t *letter = json_array_get(list, 0);
+  assert_int_equal(json_array_size(list), 1);
+  assert_string_equal(text_of(letter, "error"), "no answer");
+  assert_string_equal(text_of(letter, "device"), "poison");
+  assert_string_equal(text_of(json_object_get(letter, "payload"), "device"), "poison");
+  REFUSED(1, "no such dead letter", "dead", "retry", "pager", "999999");
+  REFUSED(2, "is no seq", "dead", "retry", "pager", "x");
+  json_t *retried = control_json("dead", "retry", "pager", seq);
+  assert_int_equal(number_of(retried, "retried"), 1);
+  assert_string_equal(sql_text(database, "SELECT seq FROM presence.claim('pager', 10, '1 minute')", NULL), seq);
+  json_t *none = control_json("dead", "list");
+  assert_int_equal(json_array_size(none), 0);
+  PQclear(sql_query(database, "SELECT presence.drop_group('pager')", NULL));
+  json_decref(list), json_decref(retried), json_decref(none);
+}
+
 static void help_and_version(void **state) {
   (void)state;
   const char *help = world_control(shared, "--help", NULL);
@@ -365,6 +393,7 @@ int main(void) {
       cmocka_unit_test(ready_asks_the_process_itself),
       cmocka_unit_test(lag_without_one_of_the_servers),
       cmocka_unit_test(rejected_are_listed_and_tried_again),
+      cmocka_unit_test(dead_letters_are_listed_and_handed_out_again),
       cmocka_unit_test(help_and_version),
   };
   return cmocka_run_group_tests_name("presencectl", tests, start_shared, end_shared);
