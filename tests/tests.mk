@@ -48,7 +48,7 @@ $(BUILD)/%.so: tests/support/%.c $(config)
 
 .PHONY: fuzz test-all tests-built
 tests-built: $(programs) $(test_programs) $(shims)
-	@deploy/local/setup $(setup_groups) servers pgbouncer haproxy
+	@deploy/local/setup $(setup_groups) servers pgbouncer haproxy examples
 
 # tests/fuzz/fuzz_X.c: a libFuzzer target (https://llvm.org/docs/LibFuzzer.html) with the corpus tests/fuzz/corpus/X, built by clang.
 fuzz_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -19,6 +19,7 @@ packages_of() {
       command -v npm >/dev/null || echo npm
       ;;
     ops) echo python3 python3-yaml mandoc ;;
+    examples) echo python3-psycopg2 ;;
     package) echo mmdebstrap ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) die "no such group of packages: $1" ;;
