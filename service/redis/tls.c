@@ -28,7 +28,7 @@ static enum status complain(char **error, const char *option, const char *path, 
 }
 
 /* Never asks for a passphrase on a terminal. */
-static int no_passphrase(char *text, int size, int writing, void *context) {
+static int no_passphrase(char *text, int size, int writing, void *context) { // NOLINT(readability-non-const-parameter): pem.h's
   (void)text, (void)size, (void)writing, (void)context;
   return 0;
 }

@@ -104,7 +104,7 @@ static size_t take(char *data, size_t size, size_t count, void *context) {
 
 /* GET (POST where there is a token) over HTTPS on a connection that trusts only this authority; 0: it did not come about. */
 static long ask(const char *authority, const char *path, const char **body) {
-  const char *nowhere;
+  const char *nowhere = "";
   long status = 0;
   CURL *curl = curl_easy_init();
   assert_non_null(curl);
