@@ -110,14 +110,17 @@ mutant no_settle service/heartbeat/hearing.c 'heartbeat_us <= hearing->deaf_us &
 mutant no_listener_marks $scripts/cutoff.lua 'cutoff = math.min(cutoff, mark)' 'cutoff = cutoff' scripts/test_clock
 mutant silent_listeners_stay $scripts/cutoff.lua 'if L - mark > SILENT_MS then' 'if false then' scripts/test_clock
 mutant cutoff_beyond_the_last_mark $scripts/cutoff.lua 'math.min(now, seen) - P, 0' 'now - P, 0' scripts/test_clock
-mutant trim_any_close $scripts/trim.lua "if value and value:match('^[^,]*') == ARGV[i + 1] then" 'if value then' scripts/test_server
+mutant trim_any_close $scripts/trim.lua "if closes[n] and closes[n]:match('^[^,]*') == ARGV[2 * n + 2] then" 'if closes[n] then' \
+  scripts/test_server
 mutant late_deadline $scripts/session.lua 'local function lives_by(score) return not score or score >= L end' \
   'local function lives_by(score) return not score or score > L end' scripts/test_sessions
 mutant bound_not_lowered $scripts/session.lua "call('ZADD', KEYS[2], 'LT', score, (place(k)))" \
   "call('ZADD', KEYS[2], 'NX', score, (place(k)))" scripts/test_sessions
+mutant bound_not_lowered_by_opening $scripts/session.lua "call('ZADD', KEYS[2], 'LT', unpack(bounds))" \
+  "call('ZADD', KEYS[2], 'NX', unpack(bounds))" scripts/test_model
 mutant rebuilt_twice $scripts/rebuild.lua "call('HEXISTS', KEYS[row.k + 1], row.device) == 0" 'true' integration/test_rebuild
-mutant count_below_zero $scripts/session.lua "if call('HINCRBY', KEYS[5], tenant, -1) < 0 then" \
-  "if call('HINCRBY', KEYS[5], tenant, -1) < -9 then" scripts/test_limits
+mutant count_below_zero $scripts/session.lua "if call('HINCRBY', KEYS[5], tenant, -#over) < 0 then" \
+  "if call('HINCRBY', KEYS[5], tenant, -#over) < -9 then" scripts/test_limits
 mutant old_generation $scripts/prelude.lua "return stored and stored ~= mine and" 'return false and' scripts/test_limits
 mutant no_guard_of_the_forgotten "$append" \
   'CASE WHEN f.tenant IS NOT NULL THEN ARRAY[f.session_ms, f.session_seq, 1] END' 'NULL' integration/test_forget
