@@ -63,7 +63,7 @@ static void test_a_refused_transition_is_told(void **state) {
   struct world *world = world_start(state, &(struct world_options){0});
   sql_text(&world->database, "ALTER TABLE presence.device ADD CONSTRAINT test CHECK (device <> 'bad')", NULL);
   beat(world, "bad", 60000);
-  WAIT_UNTIL(metric(world, "presence_rejected_total") == 1, 10000);
+  WAIT_UNTIL(metric(world, "presence_rejected_total") >= 1, 10000); /* again, where the trim did not get through */
   assert_true(presenced_logged(world->service, "event=transition_rejected"));
   assert_true(presenced_logged(world->service, text_format("tenant=%s device=bad state=online", world->tenant)));
   world_drain(world); /* it is out of the stream: what brings it back is the retry */
