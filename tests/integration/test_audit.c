@@ -140,7 +140,7 @@ static void test_a_session_that_is_over_ends_in_redis_silently(void **state) {
 static void test_postgres_from_a_backup(void **state) {
   struct world *world = start(state);
   beat(world, "older", 60000);
-  beat(world, "ended", 1500);
+  beat(world, "ended", 4000); /* open until the copy is made, on a slow machine too */
   save_postgres(world);
   fleet_beat(world, 0, 50, 60000); /* not in the backup */
   disconnect(world, "older");
@@ -148,7 +148,7 @@ static void test_postgres_from_a_backup(void **state) {
   history_wait(&world->database, world->tenant, "ended", "online offline(timeout)");
   history_wait(&world->database, world->tenant, "older", "online offline(disconnect) online");
   restore_postgres(world);
-  WAIT_UNTIL(found(world, "row_behind") >= 51, 15000); /* two markers may name the same session */
+  WAIT_UNTIL(found(world, "row_behind") >= 51, 40000); /* two markers may name the same session */
   assert_true(presenced_logged(world->service, "postgres_went_back"));
   history_wait(&world->database, world->tenant, "older", "online offline(state_lost) online");
   history_wait(&world->database, world->tenant, "ended", "online offline(timeout)"); /* restored, and silent for a whole ttl */
