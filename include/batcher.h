@@ -45,7 +45,7 @@ enum status batcher_add(struct batcher *batcher, uint32_t partition, struct batc
 int64_t batcher_after_pass(struct batcher *batcher);
 /* Takes this loop's marks away and stops marking (an orderly stop); done() when Redis has answered or can't. */
 void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void *context);
-/* True while every partition's last call succeeded: heartbeats can be taken. */
-bool batcher_is_hearing(const struct batcher *batcher);
+/* True while the partition's last call succeeded: its heartbeats can be taken. */
+bool batcher_hears(const struct batcher *batcher, uint32_t partition);
 
 #endif

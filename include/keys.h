@@ -17,6 +17,7 @@ enum partition_key {
   PARTITION_RECOUNT,
   PARTITION_LEASE,
   PARTITION_TRIAL, /* of the start-up check; lives for one script */
+  PARTITION_NEVER, /* there is no such key: see store_record_encode */
   PARTITION_KEY_COUNT
 };
 

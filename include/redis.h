@@ -70,6 +70,9 @@ void redis_conn_pipeline(struct redis_conn *conn, const uint32_t *partitions, st
 const char *redis_conn_server(struct redis_conn *conn, uint32_t partition);
 /* Is it the first partition of its server? What is done once per server is done by these. */
 bool redis_conn_leads(struct redis_conn *conn, uint32_t partition);
+bool redis_conn_same_server(struct redis_conn *conn, uint32_t a, uint32_t b);
+/* Is the connection to its server open, as of the last call? Else a call that failed did so because the server is away. */
+bool redis_conn_is_open(const struct redis_conn *conn, uint32_t partition);
 /* The run_id of the server behind a partition, NUL-terminated, asked anew after each connect. */
 enum status redis_conn_run_id(struct redis_conn *conn, uint32_t partition, char run_id[REDIS_RUN_ID_LEN + 1]) MUST_CHECK;
 enum redis_dialect redis_conn_dialect(const struct redis_conn *conn);

@@ -7,9 +7,10 @@
 #include "log.h"
 
 #define CALL_TIMEOUT_MS 2000
-#define LOOK_US 1000000 /* how often it asks whether a server is a new one, or PostgreSQL an older one */
-#define RETRY_US 500000 /* after a server did not answer, or while the stream is full */
-#define PAUSE_FACTOR 3  /* of the time a step took */
+#define LOOK_US 1000000  /* how often it asks whether a server is a new one, or PostgreSQL an older one */
+#define RETRY_US 500000  /* after a server did not answer, or while the stream is full */
+#define LEAVE_US 2000000 /* until the next try with a server that was away */
+#define PAUSE_FACTOR 3   /* of the time a step took */
 #define PAUSE_MAX_US 50000
 #define STAMP_MAX 24
 #define IDENTITY_MAX 64
@@ -140,11 +141,14 @@ static enum status look_at_redis(struct auditor *auditor, uint32_t partition, in
 
 static enum status look(struct auditor *auditor, int64_t now_us) {
   auditor->look_us = now_us + LOOK_US;
-  enum status worst = look_at_postgres(auditor, now_us);
-  for (uint32_t p = 0; p < auditor->options.held->partitions && worst == STATUS_OK; p++) {
-    if (auditor->lanes[p].held) worst = look_at_redis(auditor, p, now_us);
+  enum status status = look_at_postgres(auditor, now_us);
+  if (status != STATUS_OK) return status;
+  for (uint32_t p = 0; p < auditor->options.held->partitions; p++) {
+    if (!auditor->lanes[p].held) continue;
+    enum status looked = look_at_redis(auditor, p, now_us);
+    if (looked != STATUS_OK && redis_conn_is_open(auditor->conn, p)) status = looked; /* else it is away, the others are not */
   }
-  return worst;
+  return status;
 }
 
 static bool begin_walk(struct auditor *auditor, int64_t now_us) {
@@ -160,6 +164,12 @@ static bool begin_walk(struct auditor *auditor, int64_t now_us) {
   return false;
 }
 
+/* The partition's server is away: from the beginning when it is back; the others go on meanwhile. */
+static void leave_walk(struct auditor *auditor) {
+  auditor->walking = false;
+  auditor->lanes[auditor->partition].due_us = clock_monotonic_us(auditor->options.clock) + LEAVE_US;
+}
+
 enum status auditor_tick(struct auditor *auditor, int64_t *sleep_us) {
   const struct clock *clock = auditor->options.clock;
   int64_t began_us = clock_monotonic_us(clock);
@@ -170,6 +180,7 @@ enum status auditor_tick(struct auditor *auditor, int64_t *sleep_us) {
   if (status == STATUS_OK && (auditor->walking || begin_walk(auditor, began_us))) {
     status = audit_walk_step(auditor->walk);
     if (audit_walk_ended(auditor->walk)) auditor->walking = false;
+    if (status != STATUS_OK && !redis_conn_is_open(auditor->conn, auditor->partition)) leave_walk(auditor);
     int64_t pause_us = PAUSE_FACTOR * (clock_monotonic_us(clock) - began_us);
     *sleep_us = pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US;
   }

@@ -37,6 +37,7 @@ struct hot {
   size_t bucket_count;
   struct tenant_figures *tenants; /* sorted by id */
   size_t tenant_count;
+  size_t servers;
   bool partial; /* there are more buckets than were looked at */
 };
 
@@ -91,21 +92,31 @@ static enum status measure_page(struct hot *hot, const redisReply *keys) {
   return status;
 }
 
-/* All partitions lie on one server: partition 0 leads to it. */
-static enum status look(struct hot *hot) {
+/* A scan of the server that this partition lies on. */
+static enum status look_at_server(struct hot *hot, uint32_t partition) {
   uint64_t cursor = 0;
   enum status status;
   do {
     redisReply *reply = NULL;
     const redisReply *keys = NULL;
     int64_t began_us = clock_monotonic_us(clock_system());
-    status = store_scan_encode(hot->call, hot->side.target, 0, cursor, BUCKET_SESSION, STR_NONE, SCAN_KEYS);
-    if (status == STATUS_OK) status = redis_conn_call(hot->side.conn, 0, hot->call, &reply);
+    status = store_scan_encode(hot->call, hot->side.target, partition, cursor, BUCKET_SESSION, STR_NONE, SCAN_KEYS);
+    if (status == STATUS_OK) status = redis_conn_call(hot->side.conn, partition, hot->call, &reply);
     if (status == STATUS_OK) status = store_scan_decode(reply, &cursor, &keys);
     if (status == STATUS_OK) status = measure_page(hot, keys);
     freeReplyObject(reply);
     pause_for(clock_monotonic_us(clock_system()) - began_us);
   } while (status == STATUS_OK && cursor != 0 && !hot->partial);
+  return status;
+}
+
+static enum status look(struct hot *hot) {
+  enum status status = STATUS_OK;
+  for (uint32_t p = 0; p < hot->side.partitions && status == STATUS_OK; p++) {
+    if (!redis_conn_leads(hot->side.conn, p)) continue;
+    hot->servers++;
+    status = look_at_server(hot, p);
+  }
   return status;
 }
 
@@ -234,8 +245,36 @@ static enum status render_buckets(const struct hot *hot, struct buf *out) {
   return status;
 }
 
-/* Two tables, or one object with both lists. */
-static enum cli_exit print(const struct hot *hot, const PGresult *settings) {
+/* What lies on each server, by the buckets seen. */
+static enum status render_servers(struct hot *hot, struct buf *out) {
+  struct table table = {0};
+  table_column(&table, "server", CELL_TEXT);
+  table_column(&table, "buckets", CELL_NUMBER);
+  table_column(&table, "fields", CELL_NUMBER);
+  table_column(&table, "bytes", CELL_NUMBER);
+  for (uint32_t p = 0; p < hot->side.partitions; p++) {
+    int64_t buckets = 0, fields = 0, bytes = 0;
+    if (!redis_conn_leads(hot->side.conn, p)) continue;
+    for (size_t i = 0; i < hot->bucket_count; i++) {
+      const struct bucket_figures *bucket = &hot->buckets[i];
+      if (!redis_conn_same_server(hot->side.conn, p, bucket->partition)) continue;
+      buckets++;
+      fields += bucket->fields;
+      bytes += bucket->bytes;
+    }
+    const char *server = redis_conn_server(hot->side.conn, p);
+    table_add(&table, str_from(server != NULL ? server : "none"));
+    table_add_number(&table, buckets);
+    table_add_number(&table, fields);
+    table_add_number(&table, bytes);
+  }
+  enum status status = table_render(&table, TABLE_LIST, hot->cli->json, out);
+  table_free(&table);
+  return status;
+}
+
+/* Two tables, or one object with both lists; one more where there are several servers. */
+static enum cli_exit print(struct hot *hot, const PGresult *settings) {
   struct buf out = {0};
   bool json = hot->cli->json;
   enum status status = json ? buf_printf(&out, "{\"buckets_seen\":%zu,\"partial\":%s,\"tenants\":", hot->bucket_count,
@@ -244,6 +283,10 @@ static enum cli_exit print(const struct hot *hot, const PGresult *settings) {
   if (status == STATUS_OK) status = render_tenants(hot, settings, &out);
   if (status == STATUS_OK) status = buf_append_str(&out, json ? STR_LIT(",\"buckets\":") : STR_LIT("\n"));
   if (status == STATUS_OK) status = render_buckets(hot, &out);
+  if (status == STATUS_OK && hot->servers > 1) {
+    status = buf_append_str(&out, json ? STR_LIT(",\"servers\":") : STR_LIT("\n"));
+    if (status == STATUS_OK) status = render_servers(hot, &out);
+  }
   if (status == STATUS_OK && json) status = buf_append_str(&out, STR_LIT("}\n"));
   if (status == STATUS_OK && !json && hot->partial)
     status = buf_printf(&out, "\nonly %zu buckets were looked at; there are more\n", hot->bucket_count);

@@ -5,8 +5,9 @@
 #include "version.h"
 
 struct redis_overview {
-  const char *state; /* "up", "initialising", "down" */
+  const char *state; /* "up", "initialising", "degraded" (some servers of several), "down" */
   const char *mode;
+  struct buf servers; /* "127.0.0.1:7001, 127.0.0.1:7002 (down)" */
   int64_t unpublished, oldest_age_ms;
   bool served_known;
   int64_t served; /* partitions that a worker has leased */
@@ -20,6 +21,26 @@ static void look_at_leases(struct redis_side *side, struct redis_overview *overv
     overview->served += served;
   }
   overview->served_known = status == STATUS_OK;
+}
+
+/* Lists the servers; how many of them answered for all their partitions. */
+static size_t list_servers(struct redis_side *side, struct buf *out, size_t *count) {
+  size_t up = 0;
+  *count = 0;
+  for (uint32_t p = 0; p < side->partitions; p++) {
+    if (!redis_conn_leads(side->conn, p)) continue;
+    enum status worst = STATUS_OK;
+    for (size_t i = 0; i < side->round.count; i++) {
+      bool same = redis_conn_same_server(side->conn, p, side->round.partitions[i]);
+      if (same && side->round.statuses[i] != STATUS_OK) worst = side->round.statuses[i];
+    }
+    const char *server = redis_conn_server(side->conn, p);
+    const char *note = worst == STATUS_OK ? "" : worst == STATUS_INITIALISING ? " (initialising)" : " (down)";
+    if (buf_printf(out, "%s%s%s", *count > 0 ? ", " : "", server != NULL ? server : "nobody", note) != STATUS_OK) buf_clear(out);
+    (*count)++;
+    up += worst == STATUS_OK;
+  }
+  return up;
 }
 
 static struct redis_overview look_at_redis(struct redis_side *side) {
@@ -38,6 +59,8 @@ static struct redis_overview look_at_redis(struct redis_side *side) {
   } else {
     (void)redis_side_fail(side, status);
   }
+  size_t servers, up = list_servers(side, &overview.servers, &servers);
+  if (status != STATUS_OK && up > 0) overview.state = "degraded";
   free(lags);
   if (strcmp(overview.state, "down") != 0) look_at_leases(side, &overview);
   return overview;
@@ -84,6 +107,8 @@ enum cli_exit status_show(struct cli *cli) {
     add_text(&table, "version", PRESENCE_VERSION);
     add_text(&table, "redis", redis.state);
     add_text(&table, "redis_mode", redis.mode);
+    table_column(&table, "redis_servers", CELL_TEXT);
+    table_add(&table, buf_str(&redis.servers));
     add_number(&table, "partitions", true, side.partitions);
     add_number(&table, "served_partitions", redis.served_known, redis.served);
     add_number(&table, "unpublished", redis_up, redis.unpublished);
@@ -92,6 +117,7 @@ enum cli_exit status_show(struct cli *cli) {
     add_row(&table, postgres_up ? row : NULL);
     code = cli_print_table(cli, &table, TABLE_OBJECT);
     PQclear(row);
+    buf_free(&redis.servers);
     if (code == CLI_OK && !(postgres_up && redis_up)) code = CLI_FAILED;
   }
   redis_side_close(&side);

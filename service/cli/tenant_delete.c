@@ -123,17 +123,17 @@ static enum status empty_key(struct deletion *deletion, struct str key) {
   return empty_all(deletion, partition, &bucket, 1);
 }
 
-/* All partitions lie on one server: partition 0 leads to it. */
-static enum status sweep(struct deletion *deletion) {
+/* Looks at all keys of the server that this partition lies on. */
+static enum status sweep_server(struct deletion *deletion, uint32_t partition) {
   uint64_t cursor = 0;
   enum status status;
   do {
     redisReply *reply = NULL;
     const redisReply *keys = NULL;
     int64_t began_us = now_us();
-    status =
-        store_scan_encode(deletion->call, deletion->side.target, 0, cursor, BUCKET_KEY_COUNT, deletion->tenant.id, SCAN_KEYS);
-    if (status == STATUS_OK) status = redis_conn_call(deletion->side.conn, 0, deletion->call, &reply);
+    status = store_scan_encode(deletion->call, deletion->side.target, partition, cursor, BUCKET_KEY_COUNT, deletion->tenant.id,
+                               SCAN_KEYS);
+    if (status == STATUS_OK) status = redis_conn_call(deletion->side.conn, partition, deletion->call, &reply);
     if (status == STATUS_OK) status = store_scan_decode(reply, &cursor, &keys);
     for (size_t i = 0; status == STATUS_OK && i < keys->elements; i++) {
       status = empty_key(deletion, (struct str){keys->element[i]->str, keys->element[i]->len});
@@ -142,6 +142,14 @@ static enum status sweep(struct deletion *deletion) {
     tell_progress(deletion, "looking for keys left behind");
     pause_for(2 * (now_us() - began_us));
   } while (status == STATUS_OK && cursor != 0);
+  return status;
+}
+
+static enum status sweep(struct deletion *deletion) {
+  enum status status = STATUS_OK;
+  for (uint32_t p = 0; p < deletion->side.partitions && status == STATUS_OK; p++) {
+    if (redis_conn_leads(deletion->side.conn, p)) status = sweep_server(deletion, p);
+  }
   return status;
 }
 

@@ -163,6 +163,8 @@ static enum status pass_on(struct recalibrator *recalibrator, int64_t *sleep_us)
   }
   int64_t began_us = clock_monotonic_us(recalibrator->options.clock);
   enum status status = step(recalibrator);
+  /* A server that is away is left to the next pass: the others' partitions are waiting. */
+  if (status != STATUS_OK && !redis_conn_is_open(recalibrator->conn, recalibrator->partition)) recalibrator->passing = false;
   int64_t pause_us = PAUSE_FACTOR * (clock_monotonic_us(recalibrator->options.clock) - began_us);
   *sleep_us = status != STATUS_OK ? RETRY_US : pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US;
   return status;

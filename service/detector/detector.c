@@ -212,10 +212,12 @@ static void observe_listeners(struct detector *detector) {
   metric_set(detector->listeners, (double)most);
 }
 
+/* Complete as long as it serves some partition: those of a server that is away are not told by the others. */
 enum status detector_tick(struct detector *detector, int64_t *sleep_us) {
   int64_t shortest_ms = DETECTOR_SLEEP_MAX_MS;
   enum status worst = look(detector);
   const struct redis_round *looks = &detector->looks;
+  bool any_served = false;
   for (size_t i = 0; i < looks->count; i++) {
     int64_t wait_ms = RETRY_MS;
     enum status status = looks->statuses[i];
@@ -224,10 +226,10 @@ enum status detector_tick(struct detector *detector, int64_t *sleep_us) {
       worst = status;
       wait_ms = RETRY_MS;
     }
+    any_served = any_served || status == STATUS_OK;
     if (wait_ms < shortest_ms) shortest_ms = wait_ms;
-    if (status == STATUS_CLOSED || status == STATUS_UNAVAILABLE) break; /* Redis is away: waiting for it once is enough */
   }
   observe_listeners(detector);
   *sleep_us = shortest_ms * 1000;
-  return worst;
+  return any_served ? STATUS_OK : worst;
 }

@@ -342,8 +342,4 @@ int64_t batcher_after_pass(struct batcher *batcher) {
   return wait_us;
 }
 
-bool batcher_is_hearing(const struct batcher *batcher) {
-  for (uint32_t i = 0; i < batcher->road.partitions; i++)
-    if (!batcher->partitions[i].hearing.answering) return false;
-  return true;
-}
+bool batcher_hears(const struct batcher *batcher, uint32_t partition) { return batcher->partitions[partition].hearing.answering; }

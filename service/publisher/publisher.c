@@ -240,7 +240,7 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
   enum status worst = look(publisher);
   const struct redis_round *looks = &publisher->looks;
   bool more = false; /* if not, the next batches may grow a little: each has a price of its own, however few share it */
-  bool away = false; /* a server is: waiting for it once is enough, but the figures of all partitions stay true */
+  bool away = false; /* PostgreSQL: waiting for it once is enough, but the figures of all partitions stay true */
   *sleep_us = IDLE_US;
   for (size_t i = 0; i < looks->count; i++) {
     bool waiting = false;
@@ -248,9 +248,9 @@ enum status publisher_tick(struct publisher *publisher, int64_t *sleep_us) {
     if (status == STATUS_OK) status = observe_look(publisher, looks->partitions[i], looks->replies[i], &lag_ms, &waiting);
     if (status == STATUS_OK && waiting && !away) {
       status = publish(publisher, looks->partitions[i], &more);
+      away = status != STATUS_OK && !publisher->publishing;
     }
     if (status != STATUS_OK) worst = status;
-    away = away || status == STATUS_CLOSED || status == STATUS_UNAVAILABLE;
   }
   observe_lag(publisher, lag_ms);
   if (more) *sleep_us = 0;

@@ -214,6 +214,11 @@ const char *redis_conn_server(struct redis_conn *conn, uint32_t partition) {
   return node ? address_of(conn, node) : NULL;
 }
 
+bool redis_conn_is_open(const struct redis_conn *conn, uint32_t partition) {
+  int server = conn->map ? conn->map->server_of[partition] : MAP_NOBODY;
+  return server != MAP_NOBODY && conn->nodes[server].wire.context;
+}
+
 size_t redis_conn_reach_all(struct redis_conn *conn) {
   size_t away = 0;
   for (uint32_t p = 0; p < conn->target->partitions; p++) {
@@ -223,11 +228,13 @@ size_t redis_conn_reach_all(struct redis_conn *conn) {
   return away;
 }
 
+bool redis_conn_same_server(struct redis_conn *conn, uint32_t a, uint32_t b) {
+  return have_map(conn) || conn->map->server_of[a] == conn->map->server_of[b];
+}
+
 bool redis_conn_leads(struct redis_conn *conn, uint32_t partition) {
-  if (have_map(conn)) return partition == 0;
-  int server = conn->map->server_of[partition];
   for (uint32_t p = 0; p < partition; p++) {
-    if (conn->map->server_of[p] == server) return false;
+    if (redis_conn_same_server(conn, p, partition)) return false;
   }
   return true;
 }

@@ -18,6 +18,7 @@ static const struct str partition_resources[PARTITION_KEY_COUNT] = {
     [PARTITION_RECOUNT] = {":presence:recount:v1:{", 22},
     [PARTITION_LEASE] = {":presence:lease:v1:{", 20},
     [PARTITION_TRIAL] = {":presence:trial:v1:{", 20},
+    [PARTITION_NEVER] = {":presence:never:v1:{", 20},
 };
 
 enum { DECIMAL_MAX = 10 }; /* digits of a uint32 */

@@ -17,7 +17,7 @@ static const struct {
     {"MISCONF", REPLY_BUSY},
     {"BUSY", REPLY_BUSY},
     {"TRYAGAIN", REPLY_BUSY},
-    {"ASK", REPLY_BUSY}, /* not followed: see service/redis/README.md */
+    {"ASK", REPLY_BUSY}, /* not followed: half a partition, on the node it moves to, must not be heard */
     {"MOVED", REPLY_ELSEWHERE},
     {"CLUSTERDOWN", REPLY_ELSEWHERE},
     {"NOREPLICAS", REPLY_ELSEWHERE}, /* min-replicas-to-write: its replicas may have another primary by now */

@@ -53,9 +53,13 @@ static void add_groups(struct redis_call *call, const struct record_item *items,
 enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
                                 const struct record_options *options, const struct record_item *items, size_t count) {
   if (count > STORE_ITEMS_MAX) return STATUS_TOO_LARGE;
-  call_begin(call, SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS + count * BUCKET_KEY_COUNT);
+  size_t never = target->kind == TARGET_CLUSTER;
+  call_begin(call, SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS + count * BUCKET_KEY_COUNT + never);
   store_session_keys(call, target, partition);
   for (size_t i = 0; i < count; i++) call_bucket_keys(call, target, partition, items[i].tenant.id, items[i].bucket);
+  /* While a cluster moves a slot, it refuses a call that names a key which is not there; others it takes as long as their keys
+   * have not moved. Half a partition must not be heard while the other half is not: so each of these calls names such a key. */
+  if (never) call_partition_key(call, target, PARTITION_NEVER, partition);
   call_run_id(call, NULL);
   call_int(call, options->outage_ms);
   call_str(call, options->listener);

@@ -156,6 +156,14 @@ enum status coordinator_tick(struct coordinator *coordinator, int64_t *sleep_us)
   return leased != STATUS_OK ? leased : adopted;
 }
 
+bool coordinator_some_serve(struct coordinator *coordinator) {
+  const struct redis_round *checks = &coordinator->adoption.checks;
+  bool several = false, any = false;
+  for (uint32_t p = 1; p < coordinator->partitions && !several; p++) several = redis_conn_leads(coordinator->conn, p);
+  for (size_t i = 0; i < checks->count; i++) any = any || checks->statuses[i] == STATUS_OK;
+  return several && any;
+}
+
 void coordinator_finish(struct coordinator *coordinator) {
   for (uint32_t partition = 0; partition < coordinator->partitions; partition++) {
     coordinator->wishes[partition] = LEASE_GIVE_UP;

@@ -20,6 +20,8 @@ void coordinator_free(struct coordinator *coordinator);
 
 /* One round: adoption, then leases. STATUS_OK: Redis answered for every partition. */
 enum status coordinator_tick(struct coordinator *coordinator, int64_t *sleep_us) MUST_CHECK;
+/* There are several servers, and at least one that is adopted answered in the last round. The thread of coordinator_tick. */
+bool coordinator_some_serve(struct coordinator *coordinator);
 /* Gives all leases up, so that another worker need not wait until they run out. */
 void coordinator_finish(struct coordinator *coordinator);
 /* Ends a statement under way, for a quick stop. Any thread. */

@@ -8,6 +8,8 @@
 #include "metrics.h"
 
 enum { ROWS_PER_CALL = 200 }; /* restoring one takes Redis about 20 us: a call stays below 5 ms */
+#define AWAY_MAX_US 3000000   /* the pages are kept for a server that is away no longer */
+#define NOBODY UINT32_MAX
 
 enum status rebuild_init(struct rebuild *rebuild, const struct redis_target *target, const struct clock *clock, int64_t outage_ms,
                          struct redis_conn *conn, struct pg_client *postgres) {
@@ -86,23 +88,47 @@ static enum status encode_page(struct rebuild *rebuild, const struct audit_rows 
   return STATUS_OK;
 }
 
+static void leave(struct rebuild *rebuild, uint32_t partition, const char *why) {
+  log_info("rebuild_lost", LOG_INT("partition", partition), LOG_STR("effect", why));
+  rebuild->wanted[partition] = false;
+}
+
+static bool is_away(enum status status) { return status == STATUS_CLOSED || status == STATUS_UNAVAILABLE; }
+
+/* A server that is away for long, or alone, is left: it is begun again once it is back. The others' partitions are waiting.
+ * answered: a partition whose server answered; NOBODY: none did. */
+static void leave_those_away(struct rebuild *rebuild, uint32_t answered) {
+  int64_t now_us = clock_monotonic_us(rebuild->clock);
+  if (answered != NOBODY) rebuild->away_since_us = 0;
+  if (answered == NOBODY && rebuild->away_since_us == 0) rebuild->away_since_us = now_us;
+  if (answered == NOBODY && now_us - rebuild->away_since_us < AWAY_MAX_US) return;
+  for (size_t i = 0; i < rebuild->round.count; i++) {
+    uint32_t partition = rebuild->round.partitions[i];
+    if (!is_away(rebuild->round.statuses[i]) || !rebuild->wanted[partition]) continue;
+    if (answered != NOBODY && redis_conn_same_server(rebuild->conn, partition, answered)) continue; /* cut in the middle */
+    leave(rebuild, partition, "its server is away");
+  }
+  rebuild->away_since_us = 0;
+}
+
 /* STATUS_OK: every partition took its part, or is no longer ours. */
 static enum status take_answers(struct rebuild *rebuild) {
   enum status worst = STATUS_OK;
+  uint32_t answered = NOBODY;
   for (size_t i = 0; i < rebuild->round.count; i++) {
     uint32_t partition = rebuild->round.partitions[i];
     int64_t restored = 0;
     enum status status = rebuild->round.statuses[i];
     if (status == STATUS_OK) status = store_rebuild_decode(rebuild->round.replies[i], &restored);
     rebuild->restored += restored;
+    if (!is_away(status)) answered = partition;
     if (status == STATUS_INITIALISING && rebuild->wanted[partition]) {
-      log_info("rebuild_lost", LOG_INT("partition", partition),
-               LOG_STR("effect", "another worker rebuilds it, or the server is a new one"));
-      rebuild->wanted[partition] = false;
+      leave(rebuild, partition, "another worker rebuilds it, or the server is a new one");
     } else if (status != STATUS_OK && status != STATUS_INITIALISING) {
       worst = status;
     }
   }
+  if (is_away(worst)) leave_those_away(rebuild, answered);
   return worst;
 }
 

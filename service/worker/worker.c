@@ -72,7 +72,7 @@ struct worker {
 
 static enum status tick_coordinator(struct duty *duty, int64_t *sleep_us) {
   enum status status = coordinator_tick(duty->worker->coordinator, sleep_us);
-  atomic_store(&duty->worker->redis_up, status == STATUS_OK);
+  atomic_store(&duty->worker->redis_up, status == STATUS_OK || coordinator_some_serve(duty->worker->coordinator));
   return status;
 }
 static enum status tick_detector(struct duty *duty, int64_t *sleep_us) { return detector_tick(duty->worker->detector, sleep_us); }

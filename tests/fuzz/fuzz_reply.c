@@ -2,7 +2,9 @@
  * the reply. The first byte picks the decoder. */
 #include <stdlib.h>
 
+#include "redis/cluster.h"
 #include "redis/reply.h"
+#include "redis/sentinel.h"
 #include "store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -140,10 +142,27 @@ static void fuzz_buckets(const redisReply *reply) {
   if (!store_bucket_devices_decode(reply, &cursor, &devices)) check(devices->type == REDIS_REPLY_ARRAY);
 }
 
+static void check_map(struct redis_map *map, enum status status) {
+  check((map != NULL) == (status == STATUS_OK));
+  for (uint32_t p = 0; map && p < map->partitions; p++) {
+    check(map->server_of[p] == MAP_NOBODY || (size_t)map->server_of[p] < map->count);
+  }
+  map_free(map);
+}
+
+static void fuzz_map(const redisReply *reply) {
+  static const uint16_t slots[] = {0, 8191, 16383};
+  struct redis_map *map;
+  enum status status = cluster_read(reply, STR_LIT("asked"), slots, 3, &map);
+  check_map(map, status);
+  status = sentinel_read(reply, 3, &map);
+  check_map(map, status);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static void (*const decoders[])(const redisReply *reply) = {
-      fuzz_record, fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,    fuzz_stream,  fuzz_lease, fuzz_adopt,  fuzz_count,
-      fuzz_counts, fuzz_recount,    fuzz_empty, fuzz_scan,   fuzz_measure, fuzz_rebuild, fuzz_mark,  fuzz_buckets};
+      fuzz_record, fuzz_disconnect, fuzz_read,  fuzz_expire, fuzz_next,    fuzz_stream,  fuzz_lease, fuzz_adopt,   fuzz_count,
+      fuzz_counts, fuzz_recount,    fuzz_empty, fuzz_scan,   fuzz_measure, fuzz_rebuild, fuzz_mark,  fuzz_buckets, fuzz_map};
   enum { DECODERS = sizeof decoders / sizeof decoders[0] };
   if (size == 0) return 0;
   redisReader *reader = redisReaderCreate();

@@ -33,27 +33,6 @@ static void check(struct world *world) {
   world_check(world);
 }
 
-static int status_of_beat(struct world *world, const char *device, int64_t ttl_ms) {
-  const char *body = text_format("{\"ttl_ms\":%lld}", (long long)ttl_ms);
-  return client_call(world->client, "POST", device_path(world, device, "/heartbeat"), body)->status;
-}
-
-/* Heartbeats of the whole fleet, which must be taken or refused with 503, until one round of them is all taken. */
-static void beat_until_all_taken(struct world *world, int64_t ttl_ms) {
-  int taken;
-  int64_t limit_ms = wait_now_ms() + wait_limit_ms(60000);
-  do {
-    if (wait_now_ms() > limit_ms) fail_msg("heartbeats are not taken again");
-    taken = 0;
-    for (int i = 0; i < DEVICES; i++) {
-      int status = status_of_beat(world, text_format("d%d", i), ttl_ms);
-      if (status != 204 && status != 503) fail_msg("a heartbeat was answered %d", status);
-      taken += status == 204;
-    }
-    wait_pause();
-  } while (taken < DEVICES);
-}
-
 static const char *session_of(struct world *world, const char *device) {
   json_t *object = device_object(world, device);
   const char *session = text_format("%s", json_string_value(json_object_get(object, "session")));
@@ -75,7 +54,7 @@ static void test_p5_a_planned_failover(void **state) {
   size_t before = primary;
   primary = group_wait_promoted(&group, before);
   WAIT_UNTIL(!group_is_primary(&group.servers[before]), 40000);
-  beat_until_all_taken(world, 60000);
+  fleet_beat_until_taken(world, DEVICES, 60000);
   const char *adopted = redis_text(&group.servers[primary], "HGET prod:presence:clock:v1:{0} run_id");
   assert_string_equal(adopted, run_id_of(&group.servers[primary]));
   check(world);
@@ -90,8 +69,8 @@ static void test_p5_the_primary_dies(void **state) {
   group_wait_in_step(&group, primary, 2);
   size_t dead = primary;
   redis_server_kill(&group.servers[dead]);
-  WAIT_UNTIL(status_of_beat(world, "d0", 60000) == 503, 10000); /* nobody else takes it yet */
-  beat_until_all_taken(world, 60000);
+  WAIT_UNTIL(fleet_try_beat(world, "d0", 60000) == 503, 10000); /* nobody else takes it yet */
+  fleet_beat_until_taken(world, DEVICES, 60000);
   primary = group_wait_promoted(&group, dead);
   assert_string_equal(session_of(world, "d0"), session);
   beat(world, "new", 60000); /* a session id after all that PostgreSQL knows */
@@ -118,10 +97,10 @@ static void test_p2_the_promoted_replica_lacks_the_last_seconds(void **state) {
   history_wait(&world->database, world->tenant, "closed", "online offline(disconnect)");
   size_t dead = primary;
   redis_server_kill(&group.servers[dead]);
-  beat_until_all_taken(world, 60000);
+  fleet_beat_until_taken(world, DEVICES, 60000);
   primary = group_wait_promoted(&group, dead);
   WAIT_UNTIL(strcmp(device_state(world, "closed"), "offline") == 0, 20000); /* the audit's work */
-  WAIT_UNTIL(status_of_beat(world, "late", 60000) == 204, 10000);
+  WAIT_UNTIL(fleet_try_beat(world, "late", 60000) == 204, 10000);
   WAIT_UNTIL(strcmp(session_of(world, "late"), late) == 0, 20000);
   check(world);
   assert_int_equal(fleet_with_history(world, "online"), DEVICES + 1);

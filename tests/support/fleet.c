@@ -36,6 +36,25 @@ void fleet_beat(struct world *world, int first, int count, int64_t ttl_ms) {
     beat_batch(world, first + done, count - done < FLEET_BATCH ? count - done : FLEET_BATCH, ttl_ms);
 }
 
+int fleet_try_beat(struct world *world, const char *device, int64_t ttl_ms) {
+  const char *body = text_format("{\"ttl_ms\":%lld}", (long long)ttl_ms);
+  return client_call(world->client, "POST", device_path(world, device, "/heartbeat"), body)->status;
+}
+
+void fleet_beat_until_taken(struct world *world, int count, int64_t ttl_ms) {
+  int64_t limit_ms = wait_now_ms() + wait_limit_ms(60000);
+  for (int taken = 0; taken < count;) {
+    if (wait_now_ms() > limit_ms) fail_msg("heartbeats are not taken again");
+    taken = 0;
+    for (int i = 0; i < count; i++) {
+      int status = fleet_try_beat(world, text_format("d%d", i), ttl_ms);
+      if (status != 204 && status != 503) fail_msg("a heartbeat was answered %d", status);
+      taken += status == 204;
+    }
+    wait_pause();
+  }
+}
+
 int64_t fleet_with_history(struct world *world, const char *history) {
   return sql_integer(&world->database,
                      "SELECT count(*) FROM (SELECT string_agg(split_part(type, '.', 3) || CASE WHEN payload ? 'reason'"

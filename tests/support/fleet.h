@@ -8,6 +8,10 @@
 
 /* Heartbeats of the devices from first on, all of which must be accepted. */
 void fleet_beat(struct world *world, int first, int count, int64_t ttl_ms);
+/* One heartbeat; the answer's status. */
+int fleet_try_beat(struct world *world, const char *device, int64_t ttl_ms);
+/* Heartbeats of the first devices, each of which must be taken or refused with 503, until a whole round is taken. */
+void fleet_beat_until_taken(struct world *world, int count, int64_t ttl_ms);
 /* How many devices of the world's tenant have exactly this history ("online offline(timeout)"). */
 int64_t fleet_with_history(struct world *world, const char *history);
 /* Waits until all of this many devices have it, and checks that no other device has any row. */

@@ -39,18 +39,20 @@ static int take_port(void) {
 
 static struct redis_server *start_server(struct redis_group *group, const char *const *config) {
   assert_true(group->count < GROUP_SERVERS_MAX);
-  const char *all[32] = {"bind", "127.0.0.1", "port", NULL};
-  size_t used = 4;
+  const char **all = group->configs[group->count]; /* needed for a restart, too */
+  size_t used = 0;
   group->ports[group->count] = take_port();
-  all[3] = text_format("%d", group->ports[group->count]);
+  all[used++] = "bind";
+  all[used++] = "127.0.0.1";
+  all[used++] = "port";
+  all[used++] = text_format("%d", group->ports[group->count]);
   for (; config != NULL && *config != NULL; config++) {
-    assert_true(used + 1 < LENGTH(all));
+    assert_true(used + 1 < LENGTH(group->configs[0]));
     all[used++] = *config;
   }
   all[used] = NULL;
   struct redis_server *server = &group->servers[group->count++];
   redis_server_start(server, &(struct redis_options){.appendonly = true, .rewrites_config = true, .config = all});
-  server->options.config = NULL; /* lived on this stack */
   return server;
 }
 
@@ -112,6 +114,82 @@ void sentinel_group_start(struct redis_group *group, size_t replicas) {
                            group->sentinel_ports[1], group->sentinel_ports[2]);
 }
 
+/* ---- a cluster */
+
+static const char *node_id(struct redis_server *server) { return redis_text(server, "CLUSTER MYID"); }
+
+static bool is_whole(struct redis_group *group) {
+  for (size_t i = 0; i < group->count; i++) {
+    const char *info = redis_text(&group->servers[i], "CLUSTER INFO");
+    if (strstr(info, "cluster_state:ok") == NULL) return false;
+    if (strstr(info, text_format("cluster_known_nodes:%zu\r", group->count)) == NULL) return false;
+  }
+  return true;
+}
+
+static bool replicates(struct redis_server *server, const char *primary) {
+  redisReply *reply = redisCommand(server->context, "CLUSTER REPLICATE %s", primary); /* refused while the node is not known */
+  bool done = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+  freeReplyObject(reply);
+  return done;
+}
+
+void cluster_start(struct redis_group *group, size_t primaries, size_t replicas) {
+  static const char *const config[] = {"cluster-enabled",
+                                       "yes",
+                                       "cluster-node-timeout",
+                                       "2000",
+                                       "cluster-require-full-coverage",
+                                       "no",
+                                       "cluster-allow-replica-migration",
+                                       "no",
+                                       NULL};
+  *group = (struct redis_group){0};
+  for (size_t i = 0; i < primaries + replicas; i++) {
+    struct redis_server *server = start_server(group, config);
+    int first = (int)(i * 16384 / primaries), next = (int)((i + 1) * 16384 / primaries);
+    if (i < primaries) redis_text(server, "CLUSTER ADDSLOTSRANGE %d %d", first, next - 1);
+    if (i > 0) redis_text(&group->servers[0], "CLUSTER MEET 127.0.0.1 %d", group->ports[i]);
+  }
+  for (size_t i = primaries; i < group->count; i++) {
+    WAIT_UNTIL(replicates(&group->servers[i], node_id(&group->servers[0])), 30000);
+  }
+  WAIT_UNTIL(is_whole(group), 30000);
+  if (replicas > 0) group_wait_in_step(group, 0, (int)replicas);
+  group->url = text_format("redis+cluster://127.0.0.1:%d,127.0.0.1:%d", group->ports[0], group->ports[1]);
+}
+
+void slot_move_begin(const struct slot_move *move) {
+  struct redis_server *from = &move->group->servers[move->from], *to = &move->group->servers[move->to];
+  redis_text(to, "CLUSTER SETSLOT %d IMPORTING %s", move->slot, node_id(from));
+  redis_text(from, "CLUSTER SETSLOT %d MIGRATING %s", move->slot, node_id(to));
+}
+
+bool slot_move_step(const struct slot_move *move) {
+  enum { KEYS = 3, WORDS = 7 };
+  struct redis_server *from = &move->group->servers[move->from];
+  redisReply *keys = redis_command(from, "CLUSTER GETKEYSINSLOT %d %d", move->slot, KEYS);
+  const char *argv[WORDS + KEYS] = {"MIGRATE", "127.0.0.1", text_format("%d", move->group->ports[move->to]), "", "0",
+                                    "10000",   "KEYS"};
+  for (size_t i = 0; i < keys->elements; i++) argv[WORDS + i] = keys->element[i]->str;
+  bool any = keys->elements > 0;
+  if (any) {
+    redisReply *reply = redisCommandArgv(from->context, WORDS + (int)keys->elements, argv, NULL);
+    if (reply == NULL || reply->type != REDIS_REPLY_STATUS) fail_msg("MIGRATE: %s", reply != NULL ? reply->str : "no answer");
+    freeReplyObject(reply);
+  }
+  freeReplyObject(keys);
+  return any;
+}
+
+void slot_move_end(const struct slot_move *move) {
+  const char *id = node_id(&move->group->servers[move->to]);
+  redis_text(&move->group->servers[move->to], "CLUSTER SETSLOT %d NODE %s", move->slot, id);
+  redis_text(&move->group->servers[move->from], "CLUSTER SETSLOT %d NODE %s", move->slot, id);
+}
+
+/* ---- both */
+
 static size_t find_promoted(struct redis_group *group, size_t not_this) {
   for (size_t i = 0; i < group->count; i++) {
     if (i != not_this && group_is_primary(&group->servers[i])) return i;
@@ -120,7 +198,7 @@ static size_t find_promoted(struct redis_group *group, size_t not_this) {
 }
 
 size_t group_wait_promoted(struct redis_group *group, size_t not_this) {
-  size_t promoted = group->count;
+  size_t promoted;
   WAIT_UNTIL((promoted = find_promoted(group, not_this)) < group->count, 40000);
   redis_server_reconnect(&group->servers[promoted]);
   return promoted;

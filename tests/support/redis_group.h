@@ -11,6 +11,7 @@
 struct redis_group {
   struct redis_server servers[GROUP_SERVERS_MAX];
   int ports[GROUP_SERVERS_MAX];
+  const char *configs[GROUP_SERVERS_MAX][24];
   size_t count;
   struct child sentinels[GROUP_SENTINELS];
   int sentinel_ports[GROUP_SENTINELS];
@@ -20,6 +21,17 @@ struct redis_group {
 /* servers[0] is the primary, the others its replicas, all in step when this returns; the Sentinels know them, and call the
  * primary "main". */
 void sentinel_group_start(struct redis_group *group, size_t replicas);
+/* A cluster of so many primaries, the slots in equal ranges; the first has so many replicas (the last servers). */
+void cluster_start(struct redis_group *group, size_t primaries, size_t replicas);
+/* Moves a slot to another primary as redis-cli does: begin, step until it says that no key is left, end. */
+struct slot_move {
+  struct redis_group *group;
+  int slot;
+  size_t from, to;
+};
+void slot_move_begin(const struct slot_move *move);
+bool slot_move_step(const struct slot_move *move); /* at most a few keys */
+void slot_move_end(const struct slot_move *move);
 void redis_group_stop(struct redis_group *group); /* also when it was never started */
 
 bool group_is_primary(const struct redis_server *server);

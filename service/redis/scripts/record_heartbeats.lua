@@ -3,6 +3,7 @@
 --
 --   KEYS[1..6]  clock, next, transitions, closed, count, tenant
 --   KEYS[7..]   per device, in the order of ARGV: live, session, due, meta of its bucket
+--   the last    in a cluster: a key that is never there (see store_record_encode)
 --   ARGV[1]     run_id
 --   ARGV[2]     outage_ms: a longer gap without a mark stopped the presence clock
 --   ARGV[3]     listener: the name of the caller's mark; '' for none

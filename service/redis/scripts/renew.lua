@@ -22,7 +22,7 @@ do
     total = total + count
     i = i + 2 + count * (meta and 2 or 1)
   end
-  if i ~= last + 1 or #KEYS ~= 6 + 4 * total then return redis.error_reply('ERR wrong number of arguments') end
+  if i ~= last + 1 or #KEYS ~= 6 + 4 * total and #KEYS ~= 7 + 4 * total then return redis.error_reply('ERR wrong number of arguments') end
 end
 
 -- The clock first: everything below happens at L.
