@@ -96,7 +96,7 @@ static void on_found(void *context, enum status status, struct redis_map *map, c
   int64_t suppressed;
   link->look = NULL;
   link->looked_us = loop_now_us(link->loop);
-  if (!status) {
+  if (map) {
     status = take_map(link, map);
   } else if (log_limit_pass(&link->look_log, link->looked_us, LOG_INTERVAL_US, &suppressed)) {
     log_warn("redis_not_found", LOG_STR("error", error), LOG_INT("suppressed", suppressed));

@@ -24,7 +24,7 @@ struct rebuild {
   char (*run_ids)[REDIS_RUN_ID_LEN + 1]; /* likewise: of its server when the token was taken */
   struct store_row *rows;                /* REBUILD_PAGE, sorted by partition */
   uint32_t *partitions;                  /* of the page's rows */
-  int64_t away_since_us; /* since when no server has answered; 0: one has */
+  int64_t away_since_us;                 /* since when no server has answered; 0: one has */
   struct redis_round round;
   struct audit_place place;
   int64_t restored, misplaced, began_us;
