@@ -152,6 +152,7 @@ static enum status add_up(struct hot *hot) {
   size_t kept = 0;
   hot->tenants = calloc(hot->bucket_count + 1, sizeof *hot->tenants);
   if (hot->tenants == NULL) return STATUS_NO_MEMORY;
+  if (hot->bucket_count == 0) return STATUS_OK;
   qsort(hot->buckets, hot->bucket_count, sizeof *hot->buckets, by_place);
   for (size_t i = 0; i < hot->bucket_count; i++) {
     const struct bucket_figures *bucket = &hot->buckets[i];

@@ -26,7 +26,10 @@ static const char *text_of(const struct redis_call *call) {
   struct str bytes = call_bytes(call);
   size_t len = 0;
   for (size_t i = 0; i < bytes.len && len < sizeof text - 1; i++) {
-    if (bytes.data[i] != '\r') text[len++] = bytes.data[i] == '\n' ? ' ' : bytes.data[i];
+    if (bytes.data[i] == '\r') continue;
+    text[len] = bytes.data[i];
+    if (text[len] == '\n') text[len] = ' ';
+    len++;
   }
   text[len] = '\0';
   return text;
