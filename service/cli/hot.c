@@ -152,7 +152,6 @@ static enum status add_up(struct hot *hot) {
   size_t kept = 0;
   hot->tenants = calloc(hot->bucket_count + 1, sizeof *hot->tenants);
   if (hot->tenants == NULL) return STATUS_NO_MEMORY;
-  if (hot->bucket_count == 0) return STATUS_OK;
   qsort(hot->buckets, hot->bucket_count, sizeof *hot->buckets, by_place);
   for (size_t i = 0; i < hot->bucket_count; i++) {
     const struct bucket_figures *bucket = &hot->buckets[i];
@@ -318,9 +317,9 @@ enum cli_exit hot_show(struct cli *cli) {
   code = redis_side_open(cli, &hot.side);
   if (code == CLI_OK) {
     hot.buckets = calloc(BUCKETS_MAX, sizeof *hot.buckets);
-    if (hot.buckets == NULL || redis_call_new(&hot.call) != STATUS_OK) code = cli_fail("out of memory");
+    bool ready = hot.buckets != NULL && redis_call_new(&hot.call) == STATUS_OK;
+    code = ready ? look_and_print(&hot) : cli_fail("out of memory");
   }
-  if (code == CLI_OK) code = look_and_print(&hot);
   free(hot.buckets);
   free(hot.tenants);
   redis_call_free(hot.call);

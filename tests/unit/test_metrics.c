@@ -31,9 +31,9 @@ static const char *rendered(void) {
 
 static void a_metric_without_labels_stands_at_zero(void **state) {
   (void)state;
-  assert_line("# HELP presence_redis_up 1 while Redis answers.");
-  assert_line("# TYPE presence_redis_up gauge");
-  assert_line("presence_redis_up 0");
+  assert_line("# HELP presence_postgres_up 1 while PostgreSQL answers.");
+  assert_line("# TYPE presence_postgres_up gauge");
+  assert_line("presence_postgres_up 0");
   assert_line("presence_http_request_seconds_bucket{le=\"+Inf\"} 0");
   assert_line("# TYPE presence_heartbeats_total counter");
   assert_no_line("presence_heartbeats_total{");

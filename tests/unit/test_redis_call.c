@@ -46,7 +46,7 @@ static void test_keys(void **state) {
   assert_status(STATUS_OK, keys_append_bucket(&out, STR_LIT("e"), BUCKET_META, UINT32_MAX, STR_LIT("a"), UINT32_MAX));
   assert_string_equal(buf_text(&out), "e:presence:meta:v1:{4294967295}:a:4294967295");
   static const char *const names[PARTITION_KEY_COUNT] = {"clock",  "next",    "transitions", "closed", "count",
-                                                         "tenant", "recount", "lease",       "trial"};
+                                                         "tenant", "recount", "lease",       "trial",  "never"};
   for (enum partition_key key = 0; key < PARTITION_KEY_COUNT; key++) {
     char expected[64];
     buf_clear(&out);

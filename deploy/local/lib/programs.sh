@@ -17,10 +17,17 @@ link_system_program() {
   printf '#!/bin/sh\nexec "%s" "$@"\n' "$2" | link_program "$1"
 }
 
-# link_tree_program NAME TREE PROGRAM: calls the tree's program by the tree's own loader and libraries. Redis looks at its name
-# to know what it is, hence --argv0.
+# link_tree_program NAME TREE PROGRAM: calls the tree's program by the tree's own loader and libraries, or as it is where it is
+# linked statically. Redis looks at its name to know what it is, hence --argv0.
 link_tree_program() {
   local name=$1 tree=$2 path=$3 loader
+  if ! LC_ALL=C readelf -lW "$deps/$tree/$path" | grep -q INTERP; then
+    link_program "$name" <<SCRIPT
+#!/bin/sh
+exec "\$(dirname "\$0")/../$tree/$path" "\$@"
+SCRIPT
+    return
+  fi
   loader=$(cd "$deps/$tree" && find . -name 'ld-linux*.so.*' | sort | head -n 1)
   [ -n "$loader" ] || die "no loader in the unpacked $tree"
   link_program "$name" <<SCRIPT
@@ -160,6 +167,12 @@ find_peers() {
   "$deps/bin/bench-etcd" --version >/dev/null 2>&1 || die "the unpacked etcd does not run here"
 }
 
+# What only tests need may be missing: noted, so that it is not looked for again.
+none_of() {
+  rm -f "$deps/bin/$1"
+  touch "$deps/$1.none"
+}
+
 # Only tests need it: where it cannot be had they are skipped, and say so.
 pgbouncer_ready() { [ -e "$deps/pgbouncer.none" ] || program_works pgbouncer; }
 
@@ -171,7 +184,7 @@ find_pgbouncer() {
   elif (private_tree "$(own_release)" "$deps/pgbouncer" pgbouncer pgbouncer); then
     link_tree_program pgbouncer pgbouncer usr/sbin/pgbouncer
   fi
-  program_works pgbouncer || touch "$deps/pgbouncer.none"
+  program_works pgbouncer || none_of pgbouncer
 }
 
 # Checks alerting rules; only tests need it, as above.
@@ -186,7 +199,7 @@ find_promtool() {
     rm -rf "$deps"/prometheus/usr/bin/prometheus "$deps"/prometheus/usr/share
     link_tree_program promtool prometheus usr/bin/promtool
   fi
-  program_works promtool || touch "$deps/promtool.none"
+  program_works promtool || none_of promtool
 }
 
 # Likewise for the test of a rolling restart behind a proxy.
@@ -201,5 +214,5 @@ find_haproxy() {
   elif (private_tree "$(own_release)" "$deps/haproxy" haproxy haproxy); then
     link_tree_program haproxy haproxy usr/sbin/haproxy
   fi
-  haproxy_works || touch "$deps/haproxy.none"
+  haproxy_works || none_of haproxy
 }
