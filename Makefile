@@ -165,4 +165,4 @@ $(BUILD)/tidy/%.ok: %.c $(BUILD)/obj/%.o .clang-tidy | lint-tools
 	@rm $@.err && touch $@
 
 format: lint-tools ## formats all C files in place
-	clang-format -i $(c_files)
+	$(call quiet,FORMAT,all)clang-format -i $(c_files)

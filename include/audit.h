@@ -18,7 +18,7 @@
 const char *audit_kind(enum disagreement kind);
 const char *audit_meaning(enum disagreement kind);
 
-/* The publisher's part: the markers of a run at the stream's head, at most STORE_ITEMS_MAX. One thread. */
+/* The publisher's part: the markers of a run at the stream's head, at most STORE_ROWS_MAX. One thread. */
 struct audit_repairer;
 enum status audit_repairer_new(const struct redis_target *target, int64_t outage_ms, struct audit_repairer **repairer) MUST_CHECK;
 void audit_repairer_free(struct audit_repairer *repairer);

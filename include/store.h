@@ -273,8 +273,9 @@ enum status store_measure_encode(struct redis_call *call, const struct redis_tar
                                  const struct measured_bucket *buckets, size_t count) MUST_CHECK;
 enum status store_measure_decode(const redisReply *reply, struct measured_bucket *buckets, size_t count) MUST_CHECK;
 
-/* ---- rebuild, mark, repair: device rows of PostgreSQL meet the facts in Redis. At most STORE_ITEMS_MAX rows of one partition a
- * call; what is borrowed must live until the call is encoded. */
+/* ---- rebuild, mark, repair: device rows of PostgreSQL meet the facts in Redis. At most STORE_ROWS_MAX rows of one partition a
+ * call: each takes Redis up to 20 us, so that a call stays below 5 ms. What is borrowed must live until the call is encoded. */
+#define STORE_ROWS_MAX 200
 enum store_row_state { STORE_ROW_NONE, STORE_ROW_ONLINE, STORE_ROW_OFFLINE };
 struct store_row {
   struct store_tenant tenant;

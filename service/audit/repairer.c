@@ -27,11 +27,11 @@ struct audit_repairer {
   struct audit_rows rows;
   struct metric_series *found[KINDS];
   /* Of the markers at hand; row[0..known), marker[0..known) are those whose tenant is there. */
-  struct audit_name names[STORE_ITEMS_MAX];
-  bool has_tenant[STORE_ITEMS_MAX];
-  struct store_row row[STORE_ITEMS_MAX];
-  struct store_marker marker[STORE_ITEMS_MAX];
-  enum disagreement repaired[STORE_ITEMS_MAX];
+  struct audit_name names[STORE_ROWS_MAX];
+  bool has_tenant[STORE_ROWS_MAX];
+  struct store_row row[STORE_ROWS_MAX];
+  struct store_marker marker[STORE_ROWS_MAX];
+  enum disagreement repaired[STORE_ROWS_MAX];
 };
 
 enum status audit_repairer_new(const struct redis_target *target, int64_t outage_ms, struct audit_repairer **repairer) {

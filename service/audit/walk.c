@@ -6,7 +6,7 @@
 #include "keys.h"
 
 enum {
-  PAGE = STORE_ITEMS_MAX,
+  PAGE = STORE_ROWS_MAX,
   MARKS_MAX = 5000, /* entries in the stream from which no marker is put: what happens for real comes first */
 };
 

@@ -148,7 +148,7 @@ static enum status append(struct publisher *publisher, uint32_t partition, size_
 /* The head is a marker: all before it is in PostgreSQL, so that the audit can judge it, and those right behind it. */
 static enum status meet_markers(struct publisher *publisher, uint32_t partition, const char *run_id, size_t count, size_t *done) {
   size_t markers = 0;
-  while (markers < count && markers < STORE_ITEMS_MAX && publisher->entries[markers].kind == STREAM_MARKER) markers++;
+  while (markers < count && markers < STORE_ROWS_MAX && publisher->entries[markers].kind == STREAM_MARKER) markers++;
   *done = markers;
   return audit_repair(publisher->repairer, publisher->postgres, publisher->conn, partition, run_id, publisher->entries, markers);
 }

@@ -7,8 +7,7 @@
 #include "log.h"
 #include "metrics.h"
 
-enum { ROWS_PER_CALL = 200 }; /* restoring one takes Redis about 20 us: a call stays below 5 ms */
-#define AWAY_MAX_US 3000000   /* the pages are kept for a server that is away no longer */
+#define AWAY_MAX_US 3000000 /* the pages are kept for a server that is away no longer */
 #define NOBODY UINT32_MAX
 
 enum status rebuild_init(struct rebuild *rebuild, const struct redis_target *target, const struct clock *clock, int64_t outage_ms,
@@ -24,7 +23,7 @@ enum status rebuild_init(struct rebuild *rebuild, const struct redis_target *tar
   enum status status = random_bytes(token, sizeof token);
   if (status != STATUS_OK) return status;
   hex_encode(token, sizeof token, rebuild->token);
-  return redis_round_init(&rebuild->round, partitions + REBUILD_PAGE / ROWS_PER_CALL);
+  return redis_round_init(&rebuild->round, partitions + REBUILD_PAGE / STORE_ROWS_MAX);
 }
 
 void rebuild_free(struct rebuild *rebuild) {
@@ -47,11 +46,11 @@ void rebuild_add(struct rebuild *rebuild, uint32_t partition, const char *run_id
   memcpy(rebuild->run_ids[partition], run_id, sizeof rebuild->run_ids[partition]);
 }
 
-/* Calls for the page's rows of one partition: at most ROWS_PER_CALL each, one at least, the last one may finish. */
+/* Calls for the page's rows of one partition: at most STORE_ROWS_MAX each, one at least, the last one may finish. */
 static enum status encode(struct rebuild *rebuild, uint32_t partition, const struct store_row *rows, size_t count,
                           bool last_page) {
   do {
-    size_t some = count < ROWS_PER_CALL ? count : ROWS_PER_CALL;
+    size_t some = count < STORE_ROWS_MAX ? count : STORE_ROWS_MAX;
     enum status status =
         store_rebuild_encode(redis_round_call(&rebuild->round), rebuild->target, partition, rebuild->token,
                              rebuild->run_ids[partition], rebuild->outage_ms, rows, some, last_page && some == count);
