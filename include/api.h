@@ -20,8 +20,9 @@ struct api_shared {
   struct pg_pool *pool;
   struct event_tailer *tailer; /* NULL in a process without the role api */
   struct rate_limiter *rate_limiter;
-  struct worker *worker; /* NULL without the role: for readyz */
-  bool serve_api;        /* false: healthz, readyz and metrics only */
+  struct worker *worker;   /* NULL without the role: for readyz */
+  const char *redis_loses; /* what Redis as it was at the start does not keep, in static words; NULL: nothing. For readyz */
+  bool serve_api;          /* false: healthz, readyz and metrics only */
 };
 
 /* Handlers reach everything from here. */

@@ -81,7 +81,7 @@ const char *redis_conn_error(const struct redis_conn *conn); /* last error, one 
 size_t redis_conn_reach_all(struct redis_conn *conn);
 /* The checks of a start, on each server that can be reached: primary, maxmemory-policy, persistence, listpack limits, versions
  * with known faults. Warnings are logged; STATUS_REFUSED with one clear line in *message (malloc'd) where the service must not
- * run; else the last failure. */
-enum status redis_conn_check_servers(struct redis_conn *conn, char **message) MUST_CHECK;
+ * run; else the last failure. *loses: NULL, or what a server without an append-only file means, in static words. */
+enum status redis_conn_check_servers(struct redis_conn *conn, const char **loses, char **message) MUST_CHECK;
 
 #endif

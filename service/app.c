@@ -41,6 +41,7 @@ struct app {
   int64_t wait_until_us;           /* how long the start waits for servers */
   struct certificate *certificate; /* NULL: plain HTTP */
   struct redis_target *target;
+  const char *redis_loses; /* as in api_shared */
   struct directory *directory;
   struct pg_pool *pool;
   struct rate_limiter *rate_limiter;
@@ -163,7 +164,7 @@ static enum status check_redis(struct app *app, char **error) {
   if (status != STATUS_OK) return status;
   status = reach_redis(app, conn, error);
   if (status != STATUS_OK) goto out;
-  status = redis_conn_check_servers(conn, error);
+  status = redis_conn_check_servers(conn, &app->redis_loses, error);
   if (may_come_up(status)) status = STATUS_OK; /* that one is not checked */
   if (status == STATUS_OK) {
     const char *dialect = redis_dialect_name(redis_conn_dialect(conn));
@@ -222,6 +223,7 @@ static enum status set_up(struct app *app, char **error) {
       .tailer = app->tailer,
       .rate_limiter = app->rate_limiter,
       .worker = app->worker,
+      .redis_loses = app->redis_loses,
       .serve_api = (config->roles & CONFIG_ROLE_API) != 0,
   };
   return api_new(&app->shared, &app->api, error);

@@ -100,6 +100,8 @@ void handle_readyz(struct request *request) {
       buf_printf(&body, "{\"ready\":%s,\"listening\":\"%s\",\"redis\":\"%s\",\"postgres\":\"%s\",\"worker\":\"%s\"",
                  readiness.ready ? "true" : "false", readiness.listening, readiness.redis, readiness.postgres, readiness.worker);
   if (status == STATUS_OK) status = append_servers(request->api, &body);
+  const char *loses = request->api->shared->redis_loses;
+  if (status == STATUS_OK && loses != NULL) status = buf_printf(&body, ",\"redis_persistence\":\"%s\"", loses);
   if (status == STATUS_OK) status = buf_append_str(&body, STR_LIT("}\n"));
   if (status != STATUS_OK) {
     buf_free(&body);

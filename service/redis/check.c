@@ -65,12 +65,13 @@ static enum status check_policy(const struct server *server, char **message) {
   return status;
 }
 
-static void check_persistence(const struct server *server) {
+/* *loses: what it means where a server keeps too little. */
+static void check_persistence(const struct server *server, const char **loses) {
   char *append_only = get_config(server->wire, "appendonly"), *save = get_config(server->wire, "save");
   if (append_only && save && strcmp(append_only, "yes") != 0) {
-    warn(server, "persistence", *save ? "snapshots only" : "none",
-         *save ? "a crash loses the heartbeats and sessions since the last snapshot; appendonly yes loses at most a second"
-               : "a restart loses all open sessions until devices are heard again; set appendonly yes");
+    *loses = *save ? "a crash loses the heartbeats and sessions since the last snapshot; appendonly yes loses at most a second"
+                   : "a restart loses all open sessions until devices are heard again; set appendonly yes";
+    warn(server, "persistence", *save ? "snapshots only" : "none", *loses);
   }
   free(append_only);
   free(save);
@@ -148,25 +149,26 @@ static void check_coverage(const struct server *server) {
   free(coverage);
 }
 
-static enum status check_server(const struct server *server, bool cluster, char **message) {
+static enum status check_server(const struct server *server, bool cluster, const char **loses, char **message) {
   enum status status = check_policy(server, message);
   if (status) return status;
-  check_persistence(server);
+  check_persistence(server, loses);
   check_encoding(server);
   check_version(server);
   if (cluster) check_coverage(server);
   return server->wire->context->err ? STATUS_CLOSED : STATUS_OK;
 }
 
-enum status redis_conn_check_servers(struct redis_conn *conn, char **message) {
+enum status redis_conn_check_servers(struct redis_conn *conn, const char **loses, char **message) {
   const struct redis_target *target = conn_target(conn);
   enum status worst = STATUS_OK;
+  *loses = NULL;
   *message = NULL;
   for (uint32_t p = 0; p < target->partitions && worst != STATUS_REFUSED; p++) {
     struct server server;
     if (!redis_conn_leads(conn, p)) continue;
     enum status status = conn_wire(conn, p, &server.wire, &server.address); /* a replica is refused here */
-    if (!status) status = check_server(&server, target->kind == TARGET_CLUSTER, message);
+    if (!status) status = check_server(&server, target->kind == TARGET_CLUSTER, loses, message);
     if (status) worst = status;
   }
   return worst;

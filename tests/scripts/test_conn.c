@@ -285,6 +285,8 @@ static void test_tls_link(void **state) {
 
 /* ---- checks at start */
 
+static const char *loses; /* as the last check found it */
+
 /* What is logged while check runs, and its status. */
 static const char *logged_by_check(enum status *status, char **message) {
   fflush(stderr);
@@ -293,7 +295,7 @@ static const char *logged_by_check(enum status *status, char **message) {
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
-  *status = redis_conn_check_servers(at.conn, message);
+  *status = redis_conn_check_servers(at.conn, &loses, message);
   assert_true(dup2(kept, STDERR_FILENO) >= 0);
   close(kept);
   fclose(file);
@@ -314,6 +316,7 @@ static void test_shipped_settings_are_fine(void **state) {
   assert_null(strstr(log, "check=maxmemory-policy"));
   assert_null(strstr(log, "check=persistence"));
   assert_null(strstr(log, "listpack"));
+  assert_null(loses);
 }
 
 static void test_eviction_is_refused(void **state) {
@@ -338,6 +341,7 @@ static void test_settings_that_are_warned_of(void **state) {
   const char *log = logged_by_check(&status, &message);
   assert_int_equal(status, STATUS_OK);
   assert_non_null(strstr(log, "check=persistence found=none"));
+  assert_non_null(strstr(loses, "a restart loses all open sessions"));
   assert_non_null(strstr(log, "check=hash-max-listpack-value found=64"));
   assert_non_null(strstr(log, "check=zset-max-listpack-entries found=10"));
   assert_null(strstr(log, "hash-max-listpack-entries"));
