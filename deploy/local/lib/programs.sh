@@ -167,12 +167,6 @@ find_peers() {
   "$deps/bin/bench-etcd" --version >/dev/null 2>&1 || die "the unpacked etcd does not run here"
 }
 
-# What only tests need may be missing: noted, so that it is not looked for again.
-none_of() {
-  rm -f "$deps/bin/$1"
-  touch "$deps/$1.none"
-}
-
 # Only tests need it: where it cannot be had they are skipped, and say so.
 pgbouncer_ready() { [ -e "$deps/pgbouncer.none" ] || program_works pgbouncer; }
 
@@ -184,7 +178,7 @@ find_pgbouncer() {
   elif (private_tree "$(own_release)" "$deps/pgbouncer" pgbouncer pgbouncer); then
     link_tree_program pgbouncer pgbouncer usr/sbin/pgbouncer
   fi
-  program_works pgbouncer || none_of pgbouncer
+  program_works pgbouncer || touch "$deps/pgbouncer.none"
 }
 
 # Checks alerting rules; only tests need it, as above.
@@ -199,7 +193,10 @@ find_promtool() {
     rm -rf "$deps"/prometheus/usr/bin/prometheus "$deps"/prometheus/usr/share
     link_tree_program promtool prometheus usr/bin/promtool
   fi
-  program_works promtool || none_of promtool
+  if ! program_works promtool; then
+    rm -f "$deps/bin/promtool"
+    touch "$deps/promtool.none"
+  fi
 }
 
 # Likewise for the test of a rolling restart behind a proxy.
@@ -214,5 +211,5 @@ find_haproxy() {
   elif (private_tree "$(own_release)" "$deps/haproxy" haproxy haproxy); then
     link_tree_program haproxy haproxy usr/sbin/haproxy
   fi
-  haproxy_works || none_of haproxy
+  haproxy_works || touch "$deps/haproxy.none"
 }
