@@ -21,7 +21,7 @@ link_system_program() {
 # linked statically. Redis looks at its name to know what it is, hence --argv0.
 link_tree_program() {
   local name=$1 tree=$2 path=$3 loader
-  if [[ $(LC_ALL=C readelf -lW "$deps/$tree/$path") != *INTERP* ]]; then
+  if [[ $(LC_ALL=C readelf -lW "$deps/$tree/$path" || echo INTERP) != *INTERP* ]]; then
     link_program "$name" <<SCRIPT
 #!/bin/sh
 exec "\$(dirname "\$0")/../$tree/$path" "\$@"
