@@ -86,7 +86,7 @@ private_tree() {
     open_suite deb "$suite" || die "the Debian suite $suite cannot be reached with this machine's apt sources and $* is not cached"
     apt-get "${apt_options[@]}" --no-install-recommends --simulate install "$@" >plan 2>>"$setup_log" ||
       die "the Debian suite $suite has no $*"
-    awk -v keep="^($keep)$" '$1 == "Inst" && ($2 ~ keep || $2 ~ /^lib/) && $2 !~ /^lib(c-|llvm|z3-|pam-|semanage|.*-perl$|perl)/ {
+    awk -v keep="^($keep)$" '$1 == "Inst" && ($2 ~ keep || $2 ~ /^lib/) && $2 !~ /^lib(c-bin|c-dev|c-l10n|llvm|z3-|pam-|semanage|.*-perl$|perl)/ {
       print $2 "=" substr($3, 2) }' plan >wanted
     mkdir debs tree
     (cd debs && logged "downloading $*" xargs -a ../wanted apt-get "${apt_options[@]}" download)
