@@ -17,20 +17,13 @@ enum { DEVICES = 60, PRIMARIES = 3, PARTITIONS = 8 };
 static struct redis_group group;
 static size_t owners[PRIMARIES] = {0, 1, 2}; /* of each third of the slots */
 
-/* A short outage counts as one, so that it is the presence clock which saves the sessions, and not a long timeout. */
 static int start(void **state) {
   cluster_start(&group, PRIMARIES, 1);
-  const char *const environment[] = {text_format("PRESENCE_REDIS_URL=%s", group.url), "PRESENCE_OUTAGE_MS=500",
-                                     "PRESENCE_SETTLE_MS=1000", NULL};
-  world_start(state, &(struct world_options){.environment = environment})->begun = 0;
+  group_world_start(state, &group);
   return 0;
 }
 
-static int stop(void **state) {
-  int result = world_teardown(state);
-  redis_group_stop(&group);
-  return result;
-}
+static int stop(void **state) { return group_world_stop(state, &group); }
 
 static int64_t sum(int64_t (*figure)(struct redis_server *)) {
   int64_t total = 0;

@@ -12,20 +12,13 @@
 static struct redis_group group;
 static size_t primary; /* of the group, now */
 
-/* A short outage counts as one, so that it is the presence clock which saves the sessions, and not a long timeout. */
 static int start(void **state) {
   sentinel_group_start(&group, 2);
-  const char *const environment[] = {text_format("PRESENCE_REDIS_URL=%s", group.url), "PRESENCE_OUTAGE_MS=500",
-                                     "PRESENCE_SETTLE_MS=1000", NULL};
-  world_start(state, &(struct world_options){.environment = environment})->begun = 0;
+  group_world_start(state, &group);
   return 0;
 }
 
-static int stop(void **state) {
-  int result = world_teardown(state);
-  redis_group_stop(&group);
-  return result;
-}
+static int stop(void **state) { return group_world_stop(state, &group); }
 
 static void check(struct world *world) {
   WAIT_UNTIL(keyspace_unpublished(&group.servers[primary]) == 0, 20000);

@@ -2,6 +2,7 @@
 
 #include "support/redis_group.h"
 #include "support/scratch.h"
+#include "support/world.h"
 
 #include <netinet/in.h>
 #include <signal.h>
@@ -230,4 +231,16 @@ void redis_group_stop(struct redis_group *group) {
   }
   for (size_t i = 0; i < group->count; i++) redis_server_stop(&group->servers[i]);
   *group = (struct redis_group){0};
+}
+
+void group_world_start(void **state, const struct redis_group *group) {
+  const char *const environment[] = {text_format("PRESENCE_REDIS_URL=%s", group->url), "PRESENCE_OUTAGE_MS=500",
+                                     "PRESENCE_SETTLE_MS=1000", NULL};
+  world_start(state, &(struct world_options){.environment = environment})->begun = 0;
+}
+
+int group_world_stop(void **state, struct redis_group *group) {
+  int result = world_teardown(state);
+  redis_group_stop(group);
+  return result;
 }

@@ -34,6 +34,11 @@ bool slot_move_step(const struct slot_move *move); /* at most a few keys */
 void slot_move_end(const struct slot_move *move);
 void redis_group_stop(struct redis_group *group); /* also when it was never started */
 
+/* A world whose service has the group for its Redis. A short outage counts as one there, so that it is the presence clock which
+ * saves the sessions, and not a long timeout. Its end stops the group, too. */
+void group_world_start(void **state, const struct redis_group *group);
+int group_world_stop(void **state, struct redis_group *group);
+
 bool group_is_primary(const struct redis_server *server);
 /* Waits until one other than `not_this` is a primary; its number. */
 size_t group_wait_promoted(struct redis_group *group, size_t not_this);

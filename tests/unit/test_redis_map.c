@@ -68,7 +68,7 @@ static void test_cluster_of_two(void **state) {
   assert_string_equal(map->servers[0].text, "a:1");
   assert_string_equal(map->servers[1].text, "[::1]:2");
   const int expected[] = {0, 1, 1, 0};
-  for (uint32_t p = 0; p < 4; p++) assert_int_equal(map->server_of[p], expected[p]);
+  assert_memory_equal(map->server_of, expected, sizeof expected);
   map_free(map);
 }
 
@@ -77,7 +77,7 @@ static void test_slots_that_nobody_has(void **state) {
   struct redis_map *map;
   assert_status(STATUS_OK, read_slots("*1\r\n" RANGE("1", "8191", NODE("$1\r\na\r\n", "1")), &map));
   const int expected[] = {MAP_NOBODY, 0, MAP_NOBODY, MAP_NOBODY};
-  for (uint32_t p = 0; p < 4; p++) assert_int_equal(map->server_of[p], expected[p]);
+  assert_memory_equal(map->server_of, expected, sizeof expected);
   map_free(map);
   assert_status(STATUS_OK, read_slots("*0\r\n", &map));
   assert_int_equal(map->count, 0);

@@ -43,8 +43,8 @@ tree_libraries() {
     sed "s|^\.|\$here|" | paste -sd:)
 }
 
-# Runs only what it has just written: does the program say a version?
-program_works() { [ -x "$deps/bin/$1" ] && "$deps/bin/$1" --version >/dev/null 2>&1; }
+# program_works NAME [FLAG]: runs only what it has just written: does the program say a version?
+program_works() { [ -x "$deps/bin/$1" ] && "$deps/bin/$1" "${2:---version}" >/dev/null 2>&1; }
 
 redis_version() { "$1" --version 2>/dev/null | sed -n 's/.*v=\([0-9.]*\).*/\1/p'; }
 
@@ -167,49 +167,30 @@ find_peers() {
   "$deps/bin/bench-etcd" --version >/dev/null 2>&1 || die "the unpacked etcd does not run here"
 }
 
-# Only tests need it: where it cannot be had they are skipped, and say so.
+# What only tests need: PgBouncer, HAProxy (a rolling restart behind a proxy), promtool (checks alerting rules). Where one cannot be
+# had, $deps/NAME.none notes it; its tests are skipped, and say so.
 pgbouncer_ready() { [ -e "$deps/pgbouncer.none" ] || program_works pgbouncer; }
-
-find_pgbouncer() {
-  local path
-  path=$(PATH=$PATH:/usr/sbin command -v pgbouncer || true)
-  if [ -n "$path" ]; then
-    link_system_program pgbouncer "$path"
-  elif (private_tree "$(own_release)" "$deps/pgbouncer" pgbouncer pgbouncer); then
-    link_tree_program pgbouncer pgbouncer usr/sbin/pgbouncer
-  fi
-  program_works pgbouncer || touch "$deps/pgbouncer.none"
-}
-
-# Checks alerting rules; only tests need it, as above.
+haproxy_ready() { [ -e "$deps/haproxy.none" ] || program_works haproxy -v; }
 promtool_ready() { [ -e "$deps/promtool.none" ] || program_works promtool; }
 
+find_pgbouncer() { find_for_tests pgbouncer pgbouncer usr/sbin/pgbouncer; }
+find_haproxy() { find_for_tests haproxy haproxy usr/sbin/haproxy -v; }
 find_promtool() {
-  local path
-  path=$(command -v promtool || true)
-  if [ -n "$path" ]; then
-    link_system_program promtool "$path"
-  elif (private_tree "$(own_release)" "$deps/prometheus" prometheus prometheus); then
-    rm -rf "$deps"/prometheus/usr/bin/prometheus "$deps"/prometheus/usr/share
-    link_tree_program promtool prometheus usr/bin/promtool
-  fi
-  if ! program_works promtool; then
-    rm -f "$deps/bin/promtool"
-    touch "$deps/promtool.none"
-  fi
+  find_for_tests promtool prometheus usr/bin/promtool
+  rm -rf "$deps"/prometheus/usr/bin/prometheus "$deps"/prometheus/usr/share
 }
 
-# Likewise for the test of a rolling restart behind a proxy.
-haproxy_ready() { [ -e "$deps/haproxy.none" ] || haproxy_works; }
-haproxy_works() { [ -x "$deps/bin/haproxy" ] && "$deps/bin/haproxy" -v >/dev/null 2>&1; }
-
-find_haproxy() {
-  local path
-  path=$(PATH=$PATH:/usr/sbin command -v haproxy || true)
+# find_for_tests NAME PACKAGE PROGRAM [VERSION-FLAG]
+find_for_tests() {
+  local name=$1 package=$2 program=$3 path
+  path=$(PATH=$PATH:/usr/sbin command -v "$name" || true)
   if [ -n "$path" ]; then
-    link_system_program haproxy "$path"
-  elif (private_tree "$(own_release)" "$deps/haproxy" haproxy haproxy); then
-    link_tree_program haproxy haproxy usr/sbin/haproxy
+    link_system_program "$name" "$path"
+  elif (private_tree "$(own_release)" "$deps/$package" "$package" "$package"); then
+    link_tree_program "$name" "$package" "$program"
   fi
-  haproxy_works || touch "$deps/haproxy.none"
+  if ! program_works "$name" "${@:4}"; then
+    rm -f "$deps/bin/$name"
+    touch "$deps/$name.none"
+  fi
 }
