@@ -1,6 +1,6 @@
--- presence.append as in 0008, with a quarter less work for a device that is known. The same rows come out.
+-- presence.append as in 0008, with less work for a device that is known. The same rows come out.
 --
--- A device's row is looked up once and changed in its place; guards of forgotten devices are looked up only where there is no row;
+-- A row that is there is updated, not inserted in vain first; guards of forgotten devices are looked up only where there is no row;
 -- what only a repair needs is computed only there. A new device is a plain INSERT: whatever makes rows holds the lock, so that none can
 -- have come since the look.
 
@@ -60,8 +60,7 @@ BEGIN
              CASE WHEN f.tenant IS NOT NULL THEN ARRAY[f.session_ms, f.session_seq, 1] END,
              max(e.position) OVER earlier) AS reached,
            d.state AS row_state, d.session_ms AS row_session_ms, d.session_seq AS row_session_seq,
-           d.online_since AS row_online_since, d.ttl_ms AS row_ttl_ms, d.meta::text AS row_meta, d.offline_id AS row_offline_id,
-           d.ctid AS row_ctid
+           d.online_since AS row_online_since, d.ttl_ms AS row_ttl_ms, d.meta::text AS row_meta, d.offline_id AS row_offline_id
     FROM entry e LEFT JOIN presence.device d ON d.tenant = e.tenant AND d.device = e.device
                  -- whoever has a row has gone on from its guard: null finds nothing, and does not look
                  LEFT JOIN presence.forgotten f ON f.tenant = e.tenant
@@ -100,14 +99,14 @@ BEGIN
            online_since_ms, ttl_ms, meta, last_seen_ms, offline_at_ms, reason, detected_at_ms
     FROM applied
   ), device_changed AS (
-    -- By its place: the row was found above, and the lock keeps it there.
+    -- By its key, not by the place where it was found: a row that somebody edits by hand meanwhile must still be moved on.
     UPDATE presence.device d
     SET state = a.state, session_ms = a.session_ms, session_seq = a.session_seq, online_since = presence.at_ms(a.online_since_ms),
         last_seen = presence.at_ms(a.last_seen_ms), offline_at = CASE a.state WHEN 'offline' THEN presence.at_ms(a.offline_at_ms) END,
         reason = CASE a.state WHEN 'offline' THEN a.reason END, ttl_ms = a.ttl_ms, meta = a.meta::json,
         partition = partition_number, offline_id = a.offline_id
     FROM applied a
-    WHERE a.is_last AND NOT a.is_new AND d.ctid = a.row_ctid
+    WHERE a.is_last AND NOT a.is_new AND d.tenant = a.tenant AND d.device = a.device
   ), device_made AS (
     INSERT INTO presence.device (tenant, device, state, session_ms, session_seq, online_since, last_seen, offline_at, reason,
                                  ttl_ms, meta, first_seen, partition, offline_id)

@@ -3,6 +3,7 @@
 #include "support/outbox_fixture.h"
 #include "support/unit.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 static void appended_once(void **state) {
@@ -250,9 +251,42 @@ static void limits_of_a_call(void **state) {
   free(entries);
 }
 
+struct append_run {
+  struct pg_client *client;
+  struct transition entry;
+  enum status status;
+};
+
+static void *append_one(void *argument) {
+  struct append_run *run = argument;
+  struct outbox_counts counts;
+  run->status = outbox_append(run->client, 3, &run->entry, 1, &counts);
+  return NULL;
+}
+
+/* Somebody edits the device's row by hand while it is appended to: the guard moves on all the same, so that a repeat is one. */
+static void a_row_edited_meanwhile_moves_on(void **state) {
+  struct outbox_fixture *fixture = *state;
+  struct append_run run = {.client = outbox_client(fixture), .entry = offline_at("d", 100)};
+  const struct transition open = online_at("d", 100);
+  pthread_t thread;
+  (void)append_all(fixture->client, &open, 1);
+  PQclear(sql_query(&fixture->database, "BEGIN", NULL));
+  PQclear(sql_query(&fixture->database, "UPDATE presence.device SET first_seen = first_seen - interval '1 day'", NULL));
+  assert_int_equal(pthread_create(&thread, NULL, append_one, &run), 0);
+  WAIT_UNTIL(sql_integer(&fixture->database, "SELECT count(*) FROM pg_locks WHERE NOT granted", NULL) == 1, 10000);
+  PQclear(sql_query(&fixture->database, "COMMIT", NULL));
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  pg_client_free(run.client);
+  assert_int_equal(run.status, STATUS_OK);
+  assert_int_equal(append_all(fixture->client, &run.entry, 1).repeats, 1);
+  assert_string_equal(outbox_lines(&fixture->database), "d 100-0 online\nd 100-0 timeout");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(appended_once, outbox_setup, outbox_teardown),
+      cmocka_unit_test_setup_teardown(a_row_edited_meanwhile_moves_on, outbox_setup, outbox_teardown),
       cmocka_unit_test_setup_teardown(guard_moves_forward_only, outbox_setup, outbox_teardown),
       cmocka_unit_test_setup_teardown(sessions_are_compared_by_seq_too, outbox_setup, outbox_teardown),
       cmocka_unit_test_setup_teardown(payloads_are_the_contracts, outbox_setup, outbox_teardown),
