@@ -31,9 +31,9 @@ struct log_field {
 #define log_warn(event, ...) log_at(LOG_LEVEL_WARN, event, __VA_ARGS__)
 #define log_error(event, ...) log_at(LOG_LEVEL_ERROR, event, __VA_ARGS__)
 
-/* Before other threads start. */
+/* Before other threads start; stderr is looked at then. */
 void log_init(enum log_level level, enum log_format format);
-/* Values are escaped, control characters too; one write(2) a line. */
+/* Values are escaped, control characters too; one write a line. Under systemd's journal each line also has its priority. */
 void log_write(enum log_level level, const char *event, const struct log_field *fields, size_t count);
 
 /* At most one line per interval for a repeating event, with the number left out. Zero-initialised; one thread each. */

@@ -4,6 +4,9 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +24,22 @@ struct line {
 
 static enum log_level log_least = LOG_LEVEL_INFO;
 static enum log_format log_style = LOG_FORMAT_LOGFMT;
+static bool log_to_journal;
+
+/* systemd names the stream that it made by device and inode (systemd.exec(5)): stderr may be another one by now. */
+static bool stderr_is_journal(void) {
+  const char *stream = getenv("JOURNAL_STREAM");
+  struct stat file;
+  char name[48];
+  if (stream == NULL || fstat(STDERR_FILENO, &file) < 0) return false;
+  snprintf(name, sizeof name, "%llu:%llu", (unsigned long long)file.st_dev, (unsigned long long)file.st_ino);
+  return strcmp(stream, name) == 0;
+}
 
 void log_init(enum log_level level, enum log_format format) {
   log_least = level;
   log_style = format;
+  log_to_journal = stderr_is_journal();
 }
 
 static const char *level_name(enum log_level level) {
@@ -35,6 +50,17 @@ static const char *level_name(enum log_level level) {
   case LOG_LEVEL_ERROR: return "error";
   }
   return "error";
+}
+
+/* syslog's levels, as the journal reads and removes them at a line's beginning (sd-daemon(3)). */
+static const char *priority(enum log_level level) {
+  switch (level) {
+  case LOG_LEVEL_DEBUG: return "<7>";
+  case LOG_LEVEL_INFO: return "<6>";
+  case LOG_LEVEL_WARN: return "<4>";
+  case LOG_LEVEL_ERROR: return "<3>";
+  }
+  return "<3>";
 }
 
 static void put(struct line *line, struct str text) {
@@ -171,8 +197,9 @@ void log_write(enum log_level level, const char *event, const struct log_field *
   put_fields(&line, fields, count);
   if (log_style == LOG_FORMAT_JSON) line.bytes[line.len++] = '}';
   line.bytes[line.len++] = '\n';
+  struct iovec parts[] = {{(char *)priority(level), log_to_journal ? 3 : 0}, {line.bytes, line.len}};
   /* A full pipe or a closed stderr loses the line: the service goes on. */
-  while (write(STDERR_FILENO, line.bytes, line.len) < 0 && errno == EINTR) {
+  while (writev(STDERR_FILENO, parts, 2) < 0 && errno == EINTR) {
   }
   errno = saved_errno;
 }

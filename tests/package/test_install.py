@@ -8,50 +8,21 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
-sys.path.insert(0, os.environ["PRESENCE_ROOT"] + "/tests/ops")
-import checks  # noqa: E402
+sys.path[:0] = [os.environ["PRESENCE_ROOT"] + "/tests/package"]
+import bare  # noqa: E402
+from bare import APT, checks, deb  # noqa: E402
 
 folder = None
-APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y")
-
-
-def deb():
-    (package,) = glob.glob(checks.BUILD + "/deb/*.deb")
-    return package
 
 
 def inside(*command):
-    clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
-    return checks.run("chroot", folder, *command, env=clean)
-
-
-def release():
-    return re.search(r"^VERSION_CODENAME=(\w+)", open("/etc/os-release", encoding="utf-8").read(), re.M).group(1)
-
-
-def mirror():
-    targets = checks.run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(LABEL)", "Created-By: Packages")
-    for line in targets.splitlines():
-        site, codename, label = line.split(" ", 2)
-        if codename == release() and label == "Debian":
-            return site
-    raise checks.Skip(f"apt knows no mirror for {release()}")
+    return bare.inside(folder, *command)
 
 
 def test_a_bare_debian_is_made():
     global folder
-    if os.getuid() != 0 or not shutil.which("mmdebstrap"):
-        raise checks.Skip("needs root and mmdebstrap")
-    site = mirror()
-    folder = tempfile.mkdtemp(dir="/var/tmp", prefix="presence-chroot.")
-    checks.run("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", release(), folder, site)
-    for name in glob.glob("/etc/apt/apt.conf.d/99*"):  # proxies and time-outs of this machine
-        shutil.copy(name, folder + "/etc/apt/apt.conf.d/")
-    for name in ("/etc/resolv.conf", "/etc/hosts"):
-        shutil.copy(name, folder + name)
-    os.chmod(folder, 0o755)
+    folder = bare.make()
 
 
 def needs_debian(test):
@@ -65,9 +36,7 @@ def needs_debian(test):
 
 @needs_debian
 def test_apt_installs_it_and_starts_nothing():
-    shutil.copy(deb(), folder + "/tmp/presence.deb")
-    inside(*APT, "update")
-    inside(*APT, "install", "--no-install-recommends", "/tmp/presence.deb")
+    inside(*APT, "install", "--no-install-recommends", "/opt/presence.deb")
     running = []
     for link in glob.glob("/proc/[0-9]*/root"):
         try:
@@ -96,14 +65,14 @@ def test_an_upgrade_keeps_configuration_and_runs_no_service():
     os.makedirs(folder + "/etc/presence")
     with open(folder + "/etc/presence/presence.conf", "w", encoding="utf-8") as file:
         file.write("listen = 127.0.0.1:1\n")
-    inside(*APT, "install", "--reinstall", "/tmp/presence.deb")
+    inside(*APT, "install", "--reinstall", "/opt/presence.deb")
     assert open(folder + "/etc/presence/presence.conf", encoding="utf-8").read() == "listen = 127.0.0.1:1\n"
 
 
 @needs_debian
 def test_lintian_has_nothing_to_say():
     inside(*APT, "install", "--no-install-recommends", "lintian")
-    print(inside("lintian", "--allow-root", "--fail-on", "error,warning", "--info", "/tmp/presence.deb"))
+    print(inside("lintian", "--allow-root", "--fail-on", "error,warning", "--info", "/opt/presence.deb"))
 
 
 @needs_debian

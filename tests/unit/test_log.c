@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -165,6 +166,30 @@ static void a_full_pipe_loses_the_line_only(void **state) {
   assert_int_equal(after, 77);
 }
 
+/* What one warning looks like where systemd names the stream device:inode + offset. */
+static void log_under_systemd(ino_t offset) {
+  capture();
+  struct stat file;
+  char name[64];
+  assert_int_equal(fstat(STDERR_FILENO, &file), 0);
+  snprintf(name, sizeof name, "%llu:%llu", (unsigned long long)file.st_dev, (unsigned long long)(file.st_ino + offset));
+  setenv("JOURNAL_STREAM", name, 1);
+  log_init(LOG_LEVEL_INFO, LOG_FORMAT_LOGFMT);
+  log_warn("x");
+  next_write();
+  release();
+  unsetenv("JOURNAL_STREAM");
+  log_init(LOG_LEVEL_INFO, LOG_FORMAT_LOGFMT);
+}
+
+static void the_journal_gets_a_priority_and_nobody_else(void **state) {
+  (void)state;
+  log_under_systemd(0);
+  assert_string_equal(after_time("<4>ts="), " level=warn event=x\n");
+  log_under_systemd(1);
+  assert_string_equal(after_time("ts="), " level=warn event=x\n");
+}
+
 static void limit_counts_what_it_leaves_out(void **state) {
   (void)state;
   struct log_limit limit = {0};
@@ -188,6 +213,7 @@ int main(void) {
       cmocka_unit_test(level_filters),
       cmocka_unit_test(one_write_and_no_allocation),
       cmocka_unit_test(a_full_pipe_loses_the_line_only),
+      cmocka_unit_test(the_journal_gets_a_priority_and_nobody_else),
       cmocka_unit_test(limit_counts_what_it_leaves_out),
   };
   return cmocka_run_group_tests_name("log", tests, NULL, NULL);
