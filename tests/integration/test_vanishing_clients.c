@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #define AT_ONCE 50 /* at most so many have a connection */
-#define OWN_MAX 8  /* connections to PostgreSQL that the process opens when they are needed first, and keeps */
+#define OWN_MAX 16 /* connections to PostgreSQL and Redis that the process opens when they are needed first, and keeps */
 
 /* What a client had sent when it vanished. */
 static const char *const beginnings[] = {
