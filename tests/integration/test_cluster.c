@@ -1,11 +1,12 @@
 /* A Redis Cluster of three primaries, the first with a replica (P2, P3, P5, P7): partitions are spread over the nodes, a slot
- * moves under load, a node fails over, a node is away. No event is false, lost or doubled, and nobody waits for another's node.
+ * moves under load, a node hangs, fails over, is away. No event is false, lost or doubled, and nobody waits for another's node.
  */
 #include "support/test.h"
 
 #include "support/fleet.h"
 #include "support/redis_group.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static struct redis_group group;
 static size_t owners[PRIMARIES] = {0, 1, 2}; /* of each third of the slots */
 
 static int start(void **state) {
-  cluster_start(&group, PRIMARIES, 1);
+  cluster_start(&group, PRIMARIES, 1, NULL);
   group_world_start(state, &group);
   return 0;
 }
@@ -119,15 +120,72 @@ static void test_p5_a_slot_moves_under_load(void **state) {
   drain(world);
 }
 
-static void test_p5_a_node_fails_over(void **state) {
+/* Which devices are on this server; how many. */
+static int find_devices(struct redis_server *server, const struct world *world, bool there[DEVICES]) {
+  int count = 0;
+  for (int i = 0; i < DEVICES; i++) count += there[i] = is_there(server, world, text_format("d%d", i));
+  assert_true(count > 0 && count < DEVICES);
+  return count;
+}
+
+static int first_where(const bool there[DEVICES], bool wanted) {
+  int i = 0;
+  while (there[i] != wanted) i++;
+  return i;
+}
+
+/* All devices in one request: those of the server that hangs are refused one by one. */
+static void expect_batch(struct world *world, int accepted) {
+  const char *body = "[\"d0\"";
+  for (int i = 1; i < DEVICES; i++) body = text_format("%s,\"d%d\"", body, i);
+  json_t *answer = expect(world->client, 200, "POST", tenant_path(world, "/heartbeats"), text_format("%s]", body));
+  assert_int_equal(json_integer_value(json_object_get(answer, "accepted")), accepted);
+  assert_int_equal(json_array_size(json_object_get(answer, "rejected")), DEVICES - accepted);
+  json_decref(answer);
+}
+
+/* It keeps its connections and answers nothing. Its devices are refused; the others' heartbeats, detection and publishing go on.
+ * When it wakes up, it does what was sent to it meanwhile. */
+static void test_p7_a_node_hangs(void **state) {
   struct world *world = world_begin(state);
+  bool hung[DEVICES];
   wait_all_ok(world);
   fleet_beat_until_taken(world, DEVICES, 60000);
-  group_wait_in_step(&group, 0, 1);
-  redis_server_kill(&group.servers[0]);
-  WAIT_UNTIL(group_is_primary(&group.servers[PRIMARIES]), 40000);
-  redis_server_reconnect(&group.servers[PRIMARIES]);
-  owners[0] = PRIMARIES;
+  int others = DEVICES - find_devices(&group.servers[2], world, hung);
+  const char *inside = text_format("d%d", first_where(hung, true)), *silent = text_format("d%d", first_where(hung, false));
+  child_signal(&group.servers[2].child, SIGSTOP);
+  struct client *waiting = client_open_as(world->service->address, world->token);
+  client_ask(waiting, "POST", device_path(world, inside, "/heartbeat"), "{\"ttl_ms\":60000}");
+  for (int i = 0; i < DEVICES; i++) {
+    if (!hung[i]) assert_int_equal(fleet_try_beat(world, text_format("d%d", i), 60000), 204);
+  }
+  assert_int_equal(client_read(waiting)->status, 503);
+  client_close(waiting);
+  assert_int_equal(fleet_try_beat(world, inside, 60000), 503);
+  assert_non_null(strstr(readyz(world, 200), "\"redis\":\"degraded\""));
+  expect_batch(world, others);
+  assert_int_equal(fleet_try_beat(world, silent, 300), 204);
+  history_wait(&world->database, world->tenant, silent, "online offline(timeout)");
+  child_signal(&group.servers[2].child, SIGCONT);
+  WAIT_UNTIL(fleet_try_beat(world, inside, 60000) == 204, 20000);
+  for (int i = 0; i < DEVICES; i++) {
+    if (hung[i]) WAIT_UNTIL(fleet_try_beat(world, text_format("d%d", i), 60000) == 204, 20000);
+  }
+  wait_all_ok(world);
+  drain(world);
+  assert_int_equal(fleet_with_history(world, "online"), DEVICES - 1);
+}
+
+/* Of the first third of the slots: the primary before, and the replica that took over from it. */
+static void take_over(size_t *before, size_t *after) {
+  *before = owners[0];
+  *after = *before == 0 ? PRIMARIES : 0;
+  WAIT_UNTIL(group_is_primary(&group.servers[*after]), 40000);
+  redis_server_reconnect(&group.servers[*after]);
+  owners[0] = *after;
+}
+
+static void check_sessions_went_on(struct world *world) {
   fleet_beat_until_taken(world, DEVICES, 60000);
   drain(world);
   assert_int_equal(fleet_with_history(world, "online"), DEVICES);
@@ -136,15 +194,39 @@ static void test_p5_a_node_fails_over(void **state) {
   drain(world);
 }
 
+/* It wakes up when another one has its place. */
+static void test_p5_a_hung_node_fails_over(void **state) {
+  struct world *world = world_begin(state);
+  size_t hung, replica;
+  wait_all_ok(world);
+  fleet_beat_until_taken(world, DEVICES, 60000);
+  group_wait_in_step(&group, owners[0], 1);
+  child_signal(&group.servers[owners[0]].child, SIGSTOP);
+  take_over(&hung, &replica);
+  fleet_beat_until_taken(world, DEVICES, 60000);
+  child_signal(&group.servers[hung].child, SIGCONT);
+  WAIT_UNTIL(!group_is_primary(&group.servers[hung]), 20000);
+  check_sessions_went_on(world);
+}
+
+static void test_p5_a_node_fails_over(void **state) {
+  struct world *world = world_begin(state);
+  size_t dead, replica;
+  wait_all_ok(world);
+  fleet_beat_until_taken(world, DEVICES, 60000);
+  group_wait_in_step(&group, owners[0], 1);
+  redis_server_kill(&group.servers[owners[0]]);
+  take_over(&dead, &replica);
+  check_sessions_went_on(world);
+}
+
 /* Without a replica: its devices are refused, the others' go on; the process starts anew all the same. */
 static void test_p7_a_node_is_away(void **state) {
   struct world *world = world_begin(state);
   wait_all_ok(world);
   fleet_beat_until_taken(world, DEVICES, 60000);
   bool lost[DEVICES];
-  int losses = 0;
-  for (int i = 0; i < DEVICES; i++) losses += lost[i] = is_there(&group.servers[2], world, text_format("d%d", i));
-  assert_true(losses > 0 && losses < DEVICES);
+  (void)find_devices(&group.servers[2], world, lost);
   redis_server_kill(&group.servers[2]);
   WAIT_UNTIL(strstr(readyz(world, 200), "\"redis\":\"degraded\"") != NULL, 20000); /* it is still ready */
   for (int round = 0; round < 2; round++) {
@@ -176,10 +258,9 @@ static void test_p7_a_node_is_away(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_partitions_are_spread),
-      cmocka_unit_test(test_p5_a_slot_moves_under_load),
-      cmocka_unit_test(test_p5_a_node_fails_over),
-      cmocka_unit_test(test_p7_a_node_is_away),
+      cmocka_unit_test(test_partitions_are_spread), cmocka_unit_test(test_p5_a_slot_moves_under_load),
+      cmocka_unit_test(test_p7_a_node_hangs),       cmocka_unit_test(test_p5_a_hung_node_fails_over),
+      cmocka_unit_test(test_p5_a_node_fails_over),  cmocka_unit_test(test_p7_a_node_is_away),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

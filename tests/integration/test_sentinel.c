@@ -13,7 +13,7 @@ static struct redis_group group;
 static size_t primary; /* of the group, now */
 
 static int start(void **state) {
-  sentinel_group_start(&group, 2);
+  sentinel_group_start(&group, 2, NULL);
   group_world_start(state, &group);
   return 0;
 }

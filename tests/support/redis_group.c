@@ -38,30 +38,93 @@ static int take_port(void) {
   return 0;
 }
 
+/* ---- security */
+
+/* The test's own user, everywhere, and what the shipped files of users say: names and passwords. */
+#define TEST_LOGIN "test test"
+#define SERVICE_USER "presence"
+#define SERVICE_PASSWORD "change-this-password"
+#define REPLICA_USER "presence-replica"
+#define REPLICA_PASSWORD "change-this-password-3"
+#define SENTINEL_USER "presence-sentinel"
+#define SENTINEL_PASSWORD "change-this-password-4"
+
+struct group_security *group_security_make(void) {
+  struct group_security *made = calloc(1, sizeof *made);
+  assert_non_null(made);
+  made->authority = pki_authority("Presence test authority");
+  made->server = pki_issue(&made->authority, "servers", "IP:127.0.0.1", 2);
+  made->client = pki_issue(&made->authority, "presenced", "DNS:presenced", 2);
+  made->acl = scratch_path("acl");
+  FILE *file = fopen(made->acl, "w");
+  assert_non_null(file);
+  const char *users = place_text(text_format("%s/deploy/redis/presence.acl", place_root()));
+  fprintf(file, "%s%suser test on >test ~* &* +@all\n", users,
+          place_text(text_format("%s/deploy/redis/replication.acl", place_root())));
+  fclose(file);
+  return made;
+}
+
+static const char *login_of(const struct redis_group *group) { return group->security != NULL ? TEST_LOGIN : NULL; }
+
+/* ---- servers */
+
+static void add_config(const char **all, const char *name, const char *value) {
+  size_t used = 0;
+  while (all[used] != NULL) used += 2;
+  assert_true(used + 2 < LENGTH(((struct redis_group *)NULL)->configs[0]));
+  all[used] = name;
+  all[used + 1] = value;
+}
+
+static void add_tls(const char **all, const struct group_security *security, const char *port) {
+  add_config(all, "port", "0");
+  add_config(all, "tls-port", port);
+  add_config(all, "tls-cert-file", security->server.cert);
+  add_config(all, "tls-key-file", security->server.key);
+  add_config(all, "tls-ca-cert-file", security->authority.cert);
+  add_config(all, "tls-auth-clients", "yes");
+  add_config(all, "tls-replication", "yes");
+}
+
 static struct redis_server *start_server(struct redis_group *group, const char *const *config) {
   assert_true(group->count < GROUP_SERVERS_MAX);
   const char **all = group->configs[group->count]; /* needed for a restart, too */
-  size_t used = 0;
-  group->ports[group->count] = take_port();
-  all[used++] = "bind";
-  all[used++] = "127.0.0.1";
-  all[used++] = "port";
-  all[used++] = text_format("%d", group->ports[group->count]);
-  for (; config != NULL && *config != NULL; config++) {
-    assert_true(used + 1 < LENGTH(group->configs[0]));
-    all[used++] = *config;
+  int port = group->ports[group->count] = take_port();
+  add_config(all, "bind", "127.0.0.1");
+  add_config(all, "repl-diskless-sync-delay", "0"); /* else a replica waits 5 s for others to come */
+  if (group->security != NULL) {
+    add_tls(all, group->security, text_format("%d", port));
+    add_config(all, "tls-cluster", "yes");
+    add_config(all, "aclfile", group->security->acl);
+    add_config(all, "masteruser", REPLICA_USER);
+    add_config(all, "masterauth", REPLICA_PASSWORD);
+  } else {
+    add_config(all, "port", text_format("%d", port));
   }
-  all[used] = NULL;
+  for (; config != NULL && *config != NULL; config += 2) add_config(all, config[0], config[1]);
   struct redis_server *server = &group->servers[group->count++];
-  redis_server_start(server, &(struct redis_options){.appendonly = true, .rewrites_config = true, .config = all});
+  redis_server_start(
+      server, &(struct redis_options){.appendonly = true, .rewrites_config = true, .config = all, .login = login_of(group)});
   return server;
+}
+
+/* kind: "sentinel", "cluster"; hosts and what follows. */
+static void say_where(struct redis_group *group, const char *kind, const char *where) {
+  const struct group_security *security = group->security;
+  size_t used = 0;
+  group->environment[used++] = text_format("PRESENCE_REDIS_URL=%s+%s://%s%s", security != NULL ? "rediss" : "redis", kind,
+                                           security != NULL ? SERVICE_USER ":" SERVICE_PASSWORD "@" : "", where);
+  if (security == NULL) return;
+  group->environment[used++] = text_format("PRESENCE_REDIS_TLS_CA=%s", security->authority.cert);
+  group->environment[used++] = text_format("PRESENCE_REDIS_TLS_CERT=%s", security->client.cert);
+  group->environment[used++] = text_format("PRESENCE_REDIS_TLS_KEY=%s", security->client.key);
 }
 
 /* On a connection of its own, since a fail-over ends those that there are. */
 bool group_is_primary(const struct redis_server *server) {
-  redisContext *context =
-      server->child.pid != 0 ? redisConnectUnixWithTimeout(server->socket, (struct timeval){.tv_sec = 10}) : NULL;
-  redisReply *reply = context != NULL && context->err == 0 ? redisCommand(context, "ROLE") : NULL;
+  redisContext *context = server->child.pid != 0 ? redis_dial(server->socket, server->options.login) : NULL;
+  redisReply *reply = context != NULL ? redisCommand(context, "ROLE") : NULL;
   bool primary = reply != NULL && reply->type == REDIS_REPLY_ARRAY && strcmp(reply->element[0]->str, "master") == 0;
   freeReplyObject(reply);
   redisFree(context);
@@ -72,10 +135,16 @@ void group_wait_in_step(struct redis_group *group, size_t primary, int replicas)
   WAIT_UNTIL(redis_integer(&group->servers[primary], "WAIT %d 1000", replicas) >= replicas, 30000);
 }
 
-static bool answers(int port, size_t replicas) {
-  redisContext *context = redisConnectWithTimeout("127.0.0.1", port, (struct timeval){.tv_sec = 5});
+/* ---- a primary, replicas and Sentinels */
+
+static redisContext *dial_sentinel(const struct redis_group *group, size_t number) {
+  return redis_dial(group->sentinel_sockets[number], login_of(group));
+}
+
+static bool answers(const struct redis_group *group, size_t number, size_t replicas) {
+  redisContext *context = dial_sentinel(group, number);
   bool knows = false;
-  if (context != NULL && context->err == 0) {
+  if (context != NULL) {
     redisReply *reply = redisCommand(context, "SENTINEL MASTER main");
     for (size_t i = 0; reply != NULL && reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
       const char *name = reply->element[i]->str, *value = reply->element[i + 1]->str;
@@ -88,31 +157,48 @@ static bool answers(int port, size_t replicas) {
   return knows;
 }
 
+/* What a Sentinel needs to get in everywhere, and what it asks of others: of the service its own user and password. */
+static void secure_sentinel(FILE *file, const struct redis_group *group, int port) {
+  const char *config[LENGTH(group->configs[0])] = {NULL};
+  add_tls(config, group->security, text_format("%d", port));
+  for (size_t i = 0; config[i] != NULL; i += 2) fprintf(file, "%s %s\n", config[i], config[i + 1]);
+  fprintf(file, "user default off\nuser test on >test ~* &* +@all\n"
+                "user " SERVICE_USER " on >" SERVICE_PASSWORD " resetkeys resetchannels -@all +sentinel|get-master-addr-by-name\n"
+                "sentinel sentinel-user test\nsentinel sentinel-pass test\n"
+                "sentinel auth-user main " SENTINEL_USER "\nsentinel auth-pass main " SENTINEL_PASSWORD "\n");
+}
+
 static void start_sentinel(struct redis_group *group, size_t number) {
   const char *folder = scratch_folder("sentinel"), *path = text_format("%s/conf", folder);
   int port = group->sentinel_ports[number] = take_port();
+  group->sentinel_sockets[number] = text_format("%s/s", folder);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   fprintf(file,
-          "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 1500\n"
-          "sentinel failover-timeout main 5000\n",
-          port, folder, group->ports[0]);
+          "bind 127.0.0.1\ndir %s\nunixsocket %s\nsentinel monitor main 127.0.0.1 %d 2\n"
+          "sentinel down-after-milliseconds main 1500\nsentinel failover-timeout main 5000\n",
+          folder, group->sentinel_sockets[number], group->ports[0]);
+  if (group->security != NULL)
+    secure_sentinel(file, group, port);
+  else
+    fprintf(file, "port %d\n", port);
   fclose(file);
   const char *argv[] = {place_server("redis8-server"), path, "--sentinel", NULL};
   group->sentinels[number] = child_start(&(struct child_options){.argv = argv, .log = text_format("%s/log", folder)});
 }
 
-void sentinel_group_start(struct redis_group *group, size_t replicas) {
-  *group = (struct redis_group){0};
+void sentinel_group_start(struct redis_group *group, size_t replicas, const struct group_security *security) {
+  *group = (struct redis_group){.security = security};
   start_server(group, NULL);
   for (size_t i = 0; i < replicas; i++) {
     redis_text(start_server(group, NULL), "REPLICAOF 127.0.0.1 %d", group->ports[0]);
   }
   group_wait_in_step(group, 0, (int)replicas);
   for (size_t i = 0; i < GROUP_SENTINELS; i++) start_sentinel(group, i);
-  for (size_t i = 0; i < GROUP_SENTINELS; i++) WAIT_UNTIL(answers(group->sentinel_ports[i], replicas), 30000);
-  group->url = text_format("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main", group->sentinel_ports[0],
-                           group->sentinel_ports[1], group->sentinel_ports[2]);
+  for (size_t i = 0; i < GROUP_SENTINELS; i++) WAIT_UNTIL(answers(group, i, replicas), 30000);
+  say_where(group, "sentinel",
+            text_format("127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main", group->sentinel_ports[0], group->sentinel_ports[1],
+                        group->sentinel_ports[2]));
 }
 
 /* ---- a cluster */
@@ -135,7 +221,7 @@ static bool replicates(struct redis_server *server, const char *primary) {
   return done;
 }
 
-void cluster_start(struct redis_group *group, size_t primaries, size_t replicas) {
+void cluster_start(struct redis_group *group, size_t primaries, size_t replicas, const struct group_security *security) {
   static const char *const config[] = {"cluster-enabled",
                                        "yes",
                                        "cluster-node-timeout",
@@ -145,7 +231,7 @@ void cluster_start(struct redis_group *group, size_t primaries, size_t replicas)
                                        "cluster-allow-replica-migration",
                                        "no",
                                        NULL};
-  *group = (struct redis_group){0};
+  *group = (struct redis_group){.security = security};
   for (size_t i = 0; i < primaries + replicas; i++) {
     struct redis_server *server = start_server(group, config);
     int first = (int)(i * 16384 / primaries), next = (int)((i + 1) * 16384 / primaries);
@@ -157,7 +243,7 @@ void cluster_start(struct redis_group *group, size_t primaries, size_t replicas)
   }
   WAIT_UNTIL(is_whole(group), 30000);
   if (replicas > 0) group_wait_in_step(group, 0, (int)replicas);
-  group->url = text_format("redis+cluster://127.0.0.1:%d,127.0.0.1:%d", group->ports[0], group->ports[1]);
+  say_where(group, "cluster", text_format("127.0.0.1:%d,127.0.0.1:%d", group->ports[0], group->ports[1]));
 }
 
 void slot_move_begin(const struct slot_move *move) {
@@ -206,7 +292,7 @@ size_t group_wait_promoted(struct redis_group *group, size_t not_this) {
 }
 
 void group_fail_over(struct redis_group *group) {
-  redisContext *sentinel = redisConnectWithTimeout("127.0.0.1", group->sentinel_ports[0], (struct timeval){.tv_sec = 10});
+  redisContext *sentinel = dial_sentinel(group, 0);
   assert_non_null(sentinel);
   bool begun = false;
   int64_t limit_ms = wait_now_ms() + wait_limit_ms(40000);
@@ -234,8 +320,8 @@ void redis_group_stop(struct redis_group *group) {
 }
 
 void group_world_start(void **state, const struct redis_group *group) {
-  const char *const environment[] = {text_format("PRESENCE_REDIS_URL=%s", group->url), "PRESENCE_OUTAGE_MS=500",
-                                     "PRESENCE_SETTLE_MS=1000", NULL};
+  const char *environment[LENGTH(group->environment) + 2] = {"PRESENCE_OUTAGE_MS=500", "PRESENCE_SETTLE_MS=1000"};
+  memcpy(environment + 2, group->environment, sizeof group->environment);
   world_start(state, &(struct world_options){.environment = environment})->begun = 0;
 }
 

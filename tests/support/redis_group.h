@@ -3,26 +3,37 @@
 #ifndef PRESENCE_TEST_REDIS_GROUP_H
 #define PRESENCE_TEST_REDIS_GROUP_H
 
+#include "support/pki.h"
 #include "support/redis_server.h"
 
 #define GROUP_SERVERS_MAX 8
 #define GROUP_SENTINELS 3
 
+/* Of a group that lets nobody in without a certificate, a user name and a password: only TLS on TCP, also among the servers, and
+ * the users of deploy/redis. */
+struct group_security {
+  struct certified authority, server, client;
+  const char *acl; /* a file for the Redis servers */
+};
+struct group_security *group_security_make(void);
+
 struct redis_group {
+  const struct group_security *security; /* NULL: none */
   struct redis_server servers[GROUP_SERVERS_MAX];
   int ports[GROUP_SERVERS_MAX];
-  const char *configs[GROUP_SERVERS_MAX][24];
+  const char *configs[GROUP_SERVERS_MAX][40];
   size_t count;
   struct child sentinels[GROUP_SENTINELS];
   int sentinel_ports[GROUP_SENTINELS];
-  const char *url; /* for PRESENCE_REDIS_URL */
+  const char *sentinel_sockets[GROUP_SENTINELS];
+  const char *environment[5]; /* the service's options for it; [0] is PRESENCE_REDIS_URL */
 };
 
 /* servers[0] is the primary, the others its replicas, all in step when this returns; the Sentinels know them, and call the
- * primary "main". */
-void sentinel_group_start(struct redis_group *group, size_t replicas);
+ * primary "main". security: NULL for none. */
+void sentinel_group_start(struct redis_group *group, size_t replicas, const struct group_security *security);
 /* A cluster of so many primaries, the slots in equal ranges; the first has so many replicas (the last servers). */
-void cluster_start(struct redis_group *group, size_t primaries, size_t replicas);
+void cluster_start(struct redis_group *group, size_t primaries, size_t replicas, const struct group_security *security);
 /* Moves a slot to another primary as redis-cli does: begin, step until it says that no key is left, end. */
 struct slot_move {
   struct redis_group *group;

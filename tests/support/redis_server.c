@@ -46,20 +46,29 @@ enum dialect dialect_or_instead(enum dialect dialect) {
   return only_program != NULL && dialect < only_best ? only_best : dialect;
 }
 
+static bool says_ok(redisContext *context, const char *command) {
+  redisReply *reply = redisCommand(context, command); // NOLINT(clang-diagnostic-format-security): the test's own words
+  bool ok = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+  freeReplyObject(reply);
+  return ok;
+}
+
+redisContext *redis_dial(const char *socket, const char *login) {
+  redisContext *context = redisConnectUnixWithTimeout(socket, (struct timeval){.tv_sec = 10});
+  bool open = context != NULL && context->err == 0;
+  if (open) redisSetTimeout(context, (struct timeval){.tv_sec = 30});
+  if (open && (login == NULL || says_ok(context, text_format("AUTH %s", login)))) return context;
+  redisFree(context);
+  return NULL;
+}
+
 static bool connect_to(struct redis_server *server) {
   if (!child_is_running(&server->child)) {
     child_show_log("redis", server->child.log);
     fail_msg("Redis did not start");
   }
-  redisContext *context = redisConnectUnixWithTimeout(server->socket, (struct timeval){.tv_sec = 10});
-  if (context == NULL || context->err != 0) {
-    redisFree(context);
-    return false;
-  }
-  redisSetTimeout(context, (struct timeval){.tv_sec = 30});
-  redisReply *reply = redisCommand(context, "PING");
-  bool ready = reply != NULL && reply->type == REDIS_REPLY_STATUS; /* an error while it loads its file */
-  freeReplyObject(reply);
+  redisContext *context = redis_dial(server->socket, server->options.login);
+  bool ready = context != NULL && says_ok(context, "PING"); /* an error while it loads its file */
   if (ready)
     server->context = context;
   else

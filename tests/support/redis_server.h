@@ -26,6 +26,7 @@ struct redis_options {
   bool appendonly;           /* survives redis_server_restart */
   bool rewrites_config;      /* others may have it rewrite its configuration file (Sentinels do): it gets one of its own */
   const char *const *config; /* further "name", "value" pairs, NULL-terminated; may be NULL */
+  const char *login;         /* "USER PASSWORD" of the test's own connections, where the server asks for them; NULL: none */
 };
 
 struct redis_server {
@@ -53,6 +54,8 @@ void redis_server_restart(struct redis_server *server);
 void redis_server_fix_clock(struct redis_server *server, int64_t now_ms);
 /* A new context: a fail-over ends all connections, the test's too. */
 void redis_server_reconnect(struct redis_server *server);
+/* A further connection to any server's socket, the caller's to free; login as in redis_options. NULL: it does not answer. */
+redisContext *redis_dial(const char *socket, const char *login);
 
 /* One command on the server's own context, printf-style as redisCommand; never an error reply. The caller frees. */
 redisReply *redis_command(struct redis_server *server, const char *format, ...);
