@@ -77,7 +77,7 @@ def test_ports_agree():
     assert f"PRESENCE_LISTEN=0.0.0.0:{port}" in CONTAINERFILE
     assert of_kind("ConfigMap")[0]["data"]["PRESENCE_LISTEN"] == f"0.0.0.0:{port}"
     assert of_kind("Service")[0]["spec"]["ports"][0]["targetPort"] == "http"
-    assert COMPOSE["services"]["api"]["ports"] == [f"127.0.0.1:8080-8081:{port}"]
+    assert [COMPOSE["services"][name]["ports"] for name in ("api", "api-2")] == [[f"127.0.0.1:{here}:{port}"] for here in (8080, 8081)]
 
 
 def test_pods_are_locked_up():
@@ -91,7 +91,7 @@ def test_pods_are_locked_up():
                                            "capabilities": {"drop": ["ALL"]}}, name
         assert spec["automountServiceAccountToken"] is False, name
         assert "memory" in only["resources"]["limits"] and "cpu" in only["resources"]["requests"], name
-    for name in ("api", "worker", "migrate", "control"):
+    for name in ("api", "api-2", "worker", "migrate"):
         service = COMPOSE["services"][name]
         assert service["read_only"] and service["cap_drop"] == ["ALL"], name
 
@@ -149,7 +149,7 @@ def test_health_check_and_migration_are_commands():
 
 def test_compose_has_everything_and_in_order():
     services = COMPOSE["services"]
-    assert services["api"]["deploy"]["replicas"] == 2 and services["worker"]["deploy"]["replicas"] == 2
+    assert {**services["api-2"], "ports": []} == {**services["api"], "ports": []} and services["worker"]["deploy"]["replicas"] == 2
     assert int(services["redis"]["image"].split(":")[1]) >= 8
     mounted = services["redis"]["volumes"][0].split(":")
     assert mounted[1] == services["redis"]["command"][1]
@@ -157,6 +157,8 @@ def test_compose_has_everything_and_in_order():
     for name in ("api", "worker"):
         assert services[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
         assert services[name]["environment"]["PRESENCE_ROLES"] == name
+    # A server that is only making its database answers on the socket alone.
+    assert "-h" in services["postgres"]["healthcheck"]["test"]
     for service in services.values():
         for needed in service.get("depends_on", {}):
             assert needed in services
