@@ -6,7 +6,7 @@ into = $(DESTDIR)$(PREFIX)
 
 manual := $(BUILD)/manual
 manual_pages := $(patsubst deploy/man/%,$(BUILD)/share/%,$(wildcard deploy/man/*.[1-8]))
-shared_files := $(manual_pages) $(BUILD)/share/presence.bash $(BUILD)/share/presence.conf
+shared_files := $(manual_pages) $(BUILD)/share/presence.bash $(BUILD)/share/presence.zsh $(BUILD)/share/presence.conf
 # The day of the change that is built, so that the same sources give the same files.
 source_date = $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 
@@ -20,18 +20,22 @@ $(BUILD)/share/%: deploy/man/% $(manual)
 	  { sub(/@DATE@/, date); print }' $< >$@
 $(BUILD)/share/presence.bash: deploy/completion/presence.bash $(manual)
 	$(call quiet,GEN,$@)mkdir -p $(@D) && { echo '# shellcheck shell=bash'; $(manual) completion; sed 1d $<; } >$@
+$(BUILD)/share/presence.zsh: deploy/completion/presence.zsh $(manual)
+	$(call quiet,GEN,$@)mkdir -p $(@D) && { sed 1q $<; $(manual) completion; sed 1d $<; } >$@
 $(BUILD)/share/presence.conf: $(manual)
 	$(call quiet,GEN,$@)mkdir -p $(@D) && $(manual) configuration >$@
 
 .PHONY: install deb
 install: $(programs) $(shared_files) ## installs below PREFIX=/usr/local, staged in DESTDIR: programs, pages, completion, units, examples
 	install -d $(into)/bin $(into)/share/man/man1 $(into)/share/man/man8 $(into)/share/bash-completion/completions \
+	  $(into)/share/zsh/site-functions \
 	  $(into)/lib/systemd/system $(into)/lib/sysusers.d $(into)/share/doc/presence/examples
 	install -m 755 $(programs) $(into)/bin
 	for page in $(manual_pages); do install -m 644 $$page $(into)/share/man/man$${page##*.}/; done
 	install -m 644 $(BUILD)/share/presence.bash $(into)/share/bash-completion/completions/presencectl
 	ln -sf presencectl $(into)/share/bash-completion/completions/presenced
 	ln -sf presencectl $(into)/share/bash-completion/completions/presence-sim
+	install -m 644 $(BUILD)/share/presence.zsh $(into)/share/zsh/site-functions/_presencectl
 	sed 's|@bindir@|$(PREFIX)/bin|; /^# /d' deploy/systemd/presenced.service >$(into)/lib/systemd/system/presenced.service
 	sed '/^Description=/s/$$/ (%i)/; s|^Environment=PRESENCE_CONFIG=.*|&\nEnvironmentFile=/etc/presence/%i.env|' \
 	  $(into)/lib/systemd/system/presenced.service >$(into)/lib/systemd/system/presenced@.service

@@ -116,7 +116,7 @@ static void print_routes(void) {
 #undef ROUTE
 }
 
-/* ---- For the shell: functions that answer with words, used by deploy/completion/presence.bash */
+/* ---- For the shell: functions that answer with words, used by the files of deploy/completion; bash and zsh read them alike */
 
 static bool is_path(const struct option *option) { return option->type == &OPTION_TYPE_PATH; }
 

@@ -39,9 +39,13 @@ def installed(*parts):
     return os.path.join(INSTALLED + "/opt/presence", *parts)
 
 
+def with_zsh(place):
+    return FILES | {f"share/zsh/{place}/_presencectl"}
+
+
 def test_install_brings_exactly_these_files():
     found = {os.path.relpath(os.path.join(folder, name), installed()) for folder, _, names in os.walk(installed()) for name in names}
-    wanted = FILES | PAGES | {"share/doc/presence/LICENSE", "share/doc/presence/CHANGELOG.md"}
+    wanted = with_zsh("site-functions") | PAGES | {"share/doc/presence/LICENSE", "share/doc/presence/CHANGELOG.md"}
     assert found == wanted, f"missing {sorted(wanted - found)}, too much {sorted(found - wanted)}"
     assert os.listdir(INSTALLED) == ["opt"], "something was installed outside PREFIX"
 
@@ -49,7 +53,7 @@ def test_install_brings_exactly_these_files():
 def test_deb_brings_exactly_these_files():
     lines = checks.run("dpkg-deb", "-c", deb()).splitlines()
     found = {line.split()[5][len("./usr/"):] for line in lines if not line.startswith("d")}
-    wanted = FILES | {page + ".gz" for page in PAGES} | {
+    wanted = with_zsh("vendor-completions") | {page + ".gz" for page in PAGES} | {
         "share/doc/presence/changelog.gz", "share/doc/presence/changelog.Debian.gz", "share/lintian/overrides/presence"}
     assert found == wanted, f"missing {sorted(wanted - found)}, too much {sorted(found - wanted)}"
     for line in lines:
@@ -119,7 +123,7 @@ def test_manual_pages_name_all_options_and_commands():
         assert f".It Fl -{name}" in page, f"presence-sim(1) lacks {name}"
 
 
-def completions(line):
+def bash(line):
     """What bash offers for the last word of the line."""
     script = '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _presence "$1" "${@: -1}" "${COMP_WORDS[COMP_CWORD - 1]}"; ' \
              'printf "%s\\n" "${COMPREPLY[@]}"'
@@ -127,7 +131,24 @@ def completions(line):
     return set(checks.run("bash", "-euc", script, file, *line.split(" ")).split())
 
 
-def test_completion_offers_what_there_is():
+def zsh(line):
+    """What zsh offers for the last word of the line; compadd itself works in an interactive shell only."""
+    script = 'file=$0; words=("$@"); CURRENT=$#; service=$1; autoload -Uz $file; ' \
+             'compadd() { shift; for word; do [[ $word != $words[CURRENT]* ]] || print -r -- $word; done; }; ${file:t}'
+    return set(checks.run("zsh", "-fuc", script, installed("share/zsh/site-functions/_presencectl"), *line.split(" ")).split())
+
+
+def test_bash_offers_what_there_is():
+    offers_what_there_is(bash)
+
+
+def test_zsh_offers_what_there_is():
+    if not shutil.which("zsh"):
+        raise checks.Skip("zsh is not here")
+    offers_what_there_is(zsh)
+
+
+def offers_what_there_is(completions):
     options = {"--" + name[len("PRESENCE_"):].lower().replace("_", "-") for name in checks.option_variables()}
     assert completions("presenced --") == options | {"--config", "--help", "--version"}
     assert completions("presenced --redis-mode ") == {"auto", "native", "hpexpire", "compat"}
@@ -191,7 +212,8 @@ checks.main(
     test_copyright_names_what_is_in_the_programs,
     test_manual_pages_are_clean,
     test_manual_pages_name_all_options_and_commands,
-    test_completion_offers_what_there_is,
+    test_bash_offers_what_there_is,
+    test_zsh_offers_what_there_is,
     test_sample_configuration_is_read,
     test_units_have_one_definition,
     test_units_are_valid_and_hardened,

@@ -18,7 +18,7 @@ packages_of() {
       command -v node >/dev/null || echo nodejs
       command -v npm >/dev/null || echo npm
       ;;
-    ops) echo python3 python3-yaml mandoc ;;
+    ops) echo python3 python3-yaml mandoc zsh ;;
     examples) echo python3-psycopg2 ;;
     package) echo mmdebstrap ;;
     valgrind) echo valgrind libc6-dbg ;;
