@@ -22,11 +22,11 @@ static void shell(const char *command) {
 
 /* ---- Redis, rolled back */
 
-/* A copy of all that the server has written. */
+/* A copy of the server's file, all of it written. */
 static const char *save_redis(struct world *world) {
   const char *copy = scratch_path("saved");
   world_drain(world);
-  redis_text(&world->redis, "WAITAOF 1 0 2000");
+  WAIT_UNTIL(strstr(redis_text(&world->redis, "INFO persistence"), "aof_buffer_length:0\r") != NULL, 5000);
   shell(text_format("cp -a %s %s", world->redis.folder, copy));
   return copy;
 }
@@ -72,6 +72,7 @@ static void restore_postgres(struct world *world) {
          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
 }
 
+/* Counted a moment after the repair. */
 static double found(struct world *world, const char *kind) {
   return metric(world, text_format("presence_audit_findings_total{kind=\"%s\"}", kind));
 }
@@ -132,7 +133,7 @@ static void test_a_session_that_is_over_ends_in_redis_silently(void **state) {
   WAIT_UNTIL(strcmp(device_state(world, "d"), "offline") == 0, 5000);
   history_wait(&world->database, world->tenant, "back", "online offline(disconnect) online");
   expect_history(world, "d", "online offline(disconnect)");
-  assert_true(found(world, "over_in_row") >= 1);
+  WAIT_UNTIL(found(world, "over_in_row") >= 1, 5000);
   world_end(world);
 }
 
@@ -154,7 +155,7 @@ static void test_postgres_from_a_backup(void **state) {
   history_wait(&world->database, world->tenant, "ended", "online offline(timeout)"); /* restored, and silent for a whole ttl */
   world_drain(world);
   assert_int_equal(fleet_with_history(world, "online"), 50);
-  assert_true(found(world, "not_in_redis") >= 1);
+  WAIT_UNTIL(found(world, "not_in_redis") >= 1, 5000);
   world_end(world);
 }
 
@@ -180,7 +181,7 @@ static void test_on_demand(void **state) {
     WAIT_UNTIL(keyspace_open_sessions(&world->redis) == 1, 5000);
   }
   assert_true(named);
-  assert_true(found(world, "not_in_redis") >= 1);
+  WAIT_UNTIL(found(world, "not_in_redis") >= 1, 5000);
   assert_false(audit_names_it(world_control(world, "audit", "--json", NULL)));
   assert_non_null(strstr(world_control(world, "recalibrate", world->tenant, "--json", NULL), "\"after\":1"));
   beat(world, "d", 60000);

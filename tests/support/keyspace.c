@@ -8,8 +8,8 @@
 
 void keyspace_check(struct redis_server *server) {
   char *script = place_read(text_format("%s/tests/support/invariants.lua", place_root()), NULL);
-  const char *field_ttl = server->dialect <= DIALECT_HPEXPIRE ? "yes" : "no";
-  redisReply *reply = redis_command(server, "EVAL %s 0 %s", script, field_ttl);
+  bool field_ttl = server->dialect <= DIALECT_HPEXPIRE, keeps_expired = field_ttl && redis_is_valkey(server);
+  redisReply *reply = redis_command(server, "EVAL %s 0 %s %s", script, field_ttl ? "yes" : "no", keeps_expired ? "yes" : "no");
   free(script);
   if (reply->elements == 0) {
     freeReplyObject(reply);
