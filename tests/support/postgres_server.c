@@ -97,6 +97,8 @@ static void start_in(struct child *child, const char *folder) {
       "-c",
       "full_page_writes=off",
       "-c",
+      "dynamic_shared_memory_type=mmap", /* in its folder, which goes away; a quick stop leaves the others' files in /dev/shm */
+      "-c",
       "max_wal_size=128MB",
       "-c",
       "shared_buffers=32MB",

@@ -116,7 +116,7 @@ start_postgres() {
   sockets=$(socket_folder "$dir")
   [ ${#postgres_user[@]} = 0 ] || chown "$postgres_name" "$sockets"
   rm -f "$sockets"/.s.PGSQL.*
-  [ "$fast" = no ] || set -- fsync=off full_page_writes=off shared_buffers=32MB "$@"
+  [ "$fast" = no ] || set -- fsync=off full_page_writes=off dynamic_shared_memory_type=mmap shared_buffers=32MB "$@"
   for setting in "$@"; do settings+=(-c "$setting"); done
   : >>"$dir/server.log"
   (
