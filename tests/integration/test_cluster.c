@@ -238,7 +238,8 @@ static void test_p7_a_node_is_away(void **state) {
     }
     if (round > 0) continue;
     assert_int_equal(presenced_stop(world->service), 0);
-    presenced_start(world->service, world_environment(world));
+    world_respawn(world, world->service, NULL, (const char *const[]){"PRESENCE_STARTUP_WAIT_MS=1000", NULL});
+    presenced_wait_listening(world->service);
     presenced_wait_ready(world->service);
     world_talk_to(world, world->service);
     for (int i = 0; i < DEVICES; i++) {
