@@ -183,7 +183,7 @@ enum status store_adopt_encode(struct redis_call *call, const struct redis_targe
                                struct session_id floor, /* the highest session PostgreSQL knows in the partition */
                                const char *token /* of this caller: STORE_TOKEN_LEN characters */) MUST_CHECK;
 enum status store_adopt_decode(const redisReply *reply, enum adopt_outcome *outcome) MUST_CHECK;
-/* Is the server adopted? Cheap. */
+/* Is the server adopted, and does it take writes? Cheap. */
 enum status store_adopted_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition) MUST_CHECK;
 
 /* ---- counts: open sessions of a tenant in a partition; clock figures for status */
