@@ -219,15 +219,31 @@ def test_processes_of_one_machine_and_a_value_that_is_not_allowed():
     assert "cook" in journal("-u", "presenced@wrong", "-p", "err")
 
 
-@needs_machine
-def test_an_upgrade_restarts_what_runs_and_starts_nothing_else():
-    before = process("presenced@api")
+def upgrade(suffix, program=None):
+    """Installs the package as another version, perhaps with another presenced; returns what apt said."""
+    shutil.rmtree(folder + "/opt/newer", ignore_errors=True)
     bare.inside(folder, "dpkg-deb", "-R", "/opt/presence.deb", "/opt/newer")
     control = open(folder + "/opt/newer/DEBIAN/control", encoding="utf-8").read()
-    write("/opt/newer/DEBIAN/control", re.sub(r"^(Version: .*)", r"\1+newer", control, flags=re.M))
+    write("/opt/newer/DEBIAN/control", re.sub(r"^(Version: .*)", r"\1+" + suffix, control, flags=re.M))
+    if program is not None:
+        write("/opt/newer/usr/bin/presenced", program, 0o755)
     bare.inside(folder, "dpkg-deb", "-b", "/opt/newer", "/opt/newer.deb")
-    inside(*APT, "install", "/opt/newer.deb")
-    until(lambda: process("presenced@api") not in ("0", before) and ready("localhost:8081"), "the new version runs")
+    return inside(*APT, "install", "/opt/newer.deb")
+
+
+@needs_machine
+def test_an_upgrade_that_does_not_start_takes_one_process_only():
+    worker = process("presenced@worker")
+    assert "presenced@api.service does not start" in upgrade("1", "#!/bin/sh\nexit 1\n")
+    assert process("presenced@worker") == worker and ready("localhost:8082")
+
+
+@needs_machine
+def test_an_upgrade_restarts_what_runs_and_starts_nothing_else():
+    worker = process("presenced@worker")
+    upgrade("2")
+    until(lambda: ready("localhost:8081") and ready("localhost:8082"), "the new version runs")
+    assert process("presenced@worker") != worker
     assert heartbeat("http://localhost:8081") == "204"
     assert shown("presenced", "ActiveState") == "inactive" and shown("presenced@tls", "ActiveState") == "inactive"
 
@@ -259,6 +275,7 @@ try:
         test_a_restart_is_clean,
         test_reload_shows_a_new_certificate,
         test_processes_of_one_machine_and_a_value_that_is_not_allowed,
+        test_an_upgrade_that_does_not_start_takes_one_process_only,
         test_an_upgrade_restarts_what_runs_and_starts_nothing_else,
         test_what_is_enabled_comes_up_with_the_machine,
         test_removal_stops_it,
