@@ -1,8 +1,8 @@
 /* batcher.h: group commit of heartbeats. One per API loop, the loop's thread only.
  *
- *   handlers --batcher_add--> a list per partition --after each pass, one record_heartbeats per touched partition--> Redis
- *                                                                    reply --> each waiting heartbeat's done()
- * While a partition's call is outstanding its list grows, so batches grow by themselves under load. The batcher also keeps the
+ *   handlers --batcher_add--> a list per partition --after a pass, one record_heartbeats for all touched partitions--> Redis
+ *                                                  (in a cluster one for each)      reply --> each waiting heartbeat's done()
+ * While calls to a server are outstanding the lists grow, so batches grow by themselves under load. The batcher also keeps the
  * marks: design: a loop that recorded nothing marks each partition every 25 ms with an empty call, after the waiting heartbeats,
  * only where its last call succeeded and none is outstanding; after a start or a deaf interval not before the first real
  * heartbeat or settle_ms. */

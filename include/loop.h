@@ -45,7 +45,8 @@ enum status loop_watch_add(struct loop *loop, struct loop_watch *watch) MUST_CHE
 enum status loop_watch_change(struct loop *loop, struct loop_watch *watch, uint32_t events) MUST_CHECK;
 void loop_watch_remove(struct loop *loop, struct loop_watch *watch);
 
-/* Counts from loop_now_us(); re-arms if armed. A timer never fires in the pass that set it, and to the millisecond at best. */
+/* Counts from loop_now_us(); re-arms if armed. A timer never fires in the pass that set it; it is
+ * late by up to a millisecond where the kernel can't sleep for less (before Linux 5.11). */
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, int64_t delay_us);
 void loop_timer_cancel(struct loop *loop, struct loop_timer *timer); /* also when not armed */
 

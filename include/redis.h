@@ -48,6 +48,8 @@ enum status redis_link_send(struct redis_link *link, uint32_t partition, const s
 void redis_link_flush(struct redis_link *link); /* one write per connection for all sent since; call after each pass */
 bool redis_link_ready(const struct redis_link *link, uint32_t partition);
 const char *redis_link_server(const struct redis_link *link, uint32_t partition); /* its address; NULL: not known (now) */
+/* The same as a number below partitions, for as long as the map stays; 0: not known (now). */
+uint32_t redis_link_server_number(const struct redis_link *link, uint32_t partition);
 size_t redis_link_outstanding(const struct redis_link *link, uint32_t partition);
 /* Tells when a partition's connection came up or went down (for marks, readiness). One listener. */
 void redis_link_on_change(struct redis_link *link, void (*changed)(void *context), void *context);

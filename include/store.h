@@ -18,7 +18,7 @@ struct store_tenant {
   uint32_t buckets;
 };
 
-/* ---- record_heartbeats: heartbeats of one partition; an empty list is a tick (mark) */
+/* ---- record_heartbeats: heartbeats of partitions of one server; a section with an empty list is a tick (mark) */
 enum meta_action { META_KEEP, META_SET, META_REMOVE };
 struct record_item {
   struct store_tenant tenant;
@@ -49,18 +49,27 @@ struct record_outcome {
   int64_t online_since_ms;
   struct str meta; /* len 0: none */
 };
-/* The caller has removed doubled devices and holds the items in any order; all of the same partition. */
-enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                                const struct record_options *options, const struct record_item *items, size_t count) MUST_CHECK;
+/* The heartbeats of one partition in a call, in any order, doubled devices removed. */
+struct record_section {
+  uint32_t partition;
+  const struct record_item *items;
+  size_t count;
+};
+/* Whether a call may have several sections: their keys lie in slots of their own, a cluster wants those of one. */
+bool store_record_joins(const struct redis_target *target);
+/* At most STORE_ITEMS_MAX items in all sections together. */
+enum status store_record_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                                const struct record_section *sections, size_t section_count) MUST_CHECK;
 /* What HPEXPIREAT and HSETEX say of a field, for the metric: https://redis.io/docs/latest/commands/hpexpireat/ */
 enum field_reply { FIELD_MISSING, FIELD_NOT_SET, FIELD_SET, FIELD_DELETED, FIELD_REPLY_COUNT };
 const char *field_reply_name(enum field_reply reply); /* "-2", "0", "1", "2" */
 struct record_reply {
-  int64_t now_ms;  /* Redis's clock: last_seen of every item in force */
-  int64_t deaf_ms; /* what this call added to P */
-  int64_t field_replies[FIELD_REPLY_COUNT];
+  int64_t now_ms;                           /* Redis's clock: last_seen of every item in force */
+  int64_t deaf_ms;                          /* what this call added to P */
+  int64_t field_replies[FIELD_REPLY_COUNT]; /* of all sections, in the first that was done */
 };
-enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
+/* What became of a section with `count` items: as a call's status, where only this one could not be done. */
+enum status store_record_decode(const redisReply *reply, size_t section, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) MUST_CHECK;
 
 /* Takes the listener's mark away when a loop stops in order. Reply: nothing of interest. */

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "timers.h"
 
-enum { EVENTS_PER_PASS = 512 };
+enum { EVENTS_PER_PASS = 512, SLEEP_MAX_US = 60000000, TIMER_SLACK_NS = 1000 };
 
 struct loop {
   const struct clock *clock;
@@ -22,6 +24,7 @@ struct loop {
   int64_t (*after_pass)(void *context);
   void *after_pass_context;
   struct epoll_event ready[EVENTS_PER_PASS];
+  bool coarse;     /* epoll sleeps whole milliseconds */
   int ready_count; /* fetched in this pass; ready[i].data.ptr is NULL once its watch was removed */
 };
 
@@ -153,24 +156,35 @@ static void run_timers(struct loop *loop) {
   }
 }
 
-/* How long epoll may sleep, rounded up to its milliseconds so that a timer is due when it returns. */
-static int sleep_ms(struct loop *loop, int64_t limit_us) {
+/* How long epoll may sleep; < 0: until something happens. */
+static int64_t sleep_us(struct loop *loop, int64_t limit_us) {
   int64_t wait_us = limit_us;
   if (loop->timers.root != NULL) {
     int64_t until_us = loop->timers.root->due_us - clock_monotonic_us(loop->clock);
     if (until_us < 0) until_us = 0;
     if (wait_us < 0 || until_us < wait_us) wait_us = until_us;
   }
-  if (wait_us < 0) return -1;
-  int64_t wait_ms = wait_us / 1000 + (wait_us % 1000 != 0);
-  return wait_ms < 60000 ? (int)wait_ms : 60000;
+  return wait_us < SLEEP_MAX_US ? wait_us : SLEEP_MAX_US;
+}
+
+/* To the microsecond where the kernel can (Linux 5.11) and no sandbox forbids it; else rounded up to milliseconds, so that a
+ * timer is due when it returns. */
+static int wait_for_events(struct loop *loop, int64_t wait_us) {
+  if (wait_us > 0 && !loop->coarse) {
+    struct timespec time = {.tv_sec = wait_us / 1000000, .tv_nsec = wait_us % 1000000 * 1000};
+    int count = epoll_pwait2(loop->epoll_fd, loop->ready, EVENTS_PER_PASS, &time, NULL);
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+    loop->coarse = true;
+  }
+  return epoll_wait(loop->epoll_fd, loop->ready, EVENTS_PER_PASS, wait_us < 0 ? -1 : (int)((wait_us + 999) / 1000));
 }
 
 enum status loop_run(struct loop *loop) {
-  int timeout_ms = 0; /* the first pass does not sleep: the hook has not been asked yet */
+  (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS); /* else each sleep is 50 us longer */
+  int64_t wait_us = 0;                            /* the first pass does not sleep: the hook has not been asked yet */
   bool stop = false;
   do {
-    int count = epoll_wait(loop->epoll_fd, loop->ready, EVENTS_PER_PASS, timeout_ms);
+    int count = wait_for_events(loop, wait_us);
     if (count < 0 && errno != EINTR) return STATUS_IO;
     loop->ready_count = count > 0 ? count : 0;
     loop->now_us = clock_monotonic_us(loop->clock);
@@ -178,7 +192,7 @@ enum status loop_run(struct loop *loop) {
     run_mailbox(loop);
     run_timers(loop);
     int64_t limit_us = loop->after_pass != NULL ? loop->after_pass(loop->after_pass_context) : -1;
-    timeout_ms = sleep_ms(loop, limit_us);
+    wait_us = sleep_us(loop, limit_us);
     stop = atomic_exchange_explicit(&loop->stopping, false, memory_order_relaxed);
   } while (!stop);
   return STATUS_OK;

@@ -8,16 +8,30 @@
 #include "metrics.h"
 #include "results.h"
 
-/* One at a time lets the next batch grow while Redis works; with several partitions its pipeline is full all the same. */
-enum { CALLS_PER_PARTITION = 1, LATE_CHECK_US = 100000 };
+/* A partition has one call under way, so that its next batch grows while Redis works. For the same reason calls go to a server in
+ * waves: the next one leaves when the last one is answered, and is one script call where it can be. What a call costs Redis
+ * besides the heartbeats in it is as much as two of them cost. WORTH_SENDING of them have nothing more to gain and do not wait.
+ * Where heartbeats come densely, so that the last wave had DENSE of them, the next one gathers more: until WAVE_SPACING_US after
+ * the last, or until none has come for QUIET_US, since then those who wait for answers have all sent. */
+enum {
+  CALLS_PER_PARTITION = 1,
+  WORTH_SENDING = 32,
+  WAVE_SPACING_US = 500,
+  DENSE = 8,
+  QUIET_US = 50,
+  SECTIONS_MAX = 64,
+  LATE_CHECK_US = 100000
+};
 
 enum call_kind { CALL_FREE, CALL_RECORD, CALL_PROBE, CALL_UNLISTEN };
 
 struct batcher_call {
   struct partition *partition;
   enum call_kind kind;
+  uint32_t server; /* it went to */
   size_t items;
   struct batcher_entry *entries; /* those it answers */
+  struct batcher_call *next;     /* the next section of the same script call */
 };
 
 struct partition {
@@ -30,7 +44,15 @@ struct partition {
   struct hearing hearing;
   bool touched; /* in the batcher's list of partitions with something waiting */
   struct partition *next_touched;
-  bool unlistened; /* its mark is gone or can't be taken away; after batcher_unlisten */
+  struct partition *next_due; /* while a pass sends */
+  bool unlistened;            /* its mark is gone or can't be taken away; after batcher_unlisten */
+};
+
+/* The heartbeats that are under way to a server. */
+struct wave {
+  unsigned calls;
+  size_t items; /* of the last one */
+  int64_t sent_us;
 };
 
 struct batcher {
@@ -43,6 +65,9 @@ struct batcher {
   int64_t marks_us;     /* when to look for marks again */
   size_t waiting;
   size_t outstanding;
+  struct wave *waves; /* by server */
+  int64_t added_us;   /* the last heartbeat */
+  int64_t gather_us;  /* until when a wave that could be sent gathers more; 0: none does */
   struct partition *touched;
   bool closed; /* batcher_free was called, calls are still outstanding */
   bool stopping;
@@ -51,6 +76,9 @@ struct batcher {
   struct metric_series *results[RESULT_COUNT];
   struct metric_series *batch_size, *deaf_seconds, *field_replies[FIELD_REPLY_COUNT];
   struct merge merge;
+  struct record_section sections[SECTIONS_MAX]; /* of the script call that is being put together; their items are in merge */
+  size_t section_count;
+  struct batcher_call *first_call, *last_call; /* theirs */
   struct partition partitions[];
 };
 
@@ -69,11 +97,16 @@ static void find_series(struct batcher *batcher) {
 
 enum status batcher_new_on(const struct batcher_road *road, const struct batcher_options *options, struct batcher **out) {
   struct batcher *batcher = calloc(1, sizeof *batcher + road->partitions * sizeof batcher->partitions[0]);
+  struct wave *waves = calloc(road->partitions, sizeof *waves);
   *out = batcher;
-  if (batcher == NULL) {
+  if (batcher == NULL || waves == NULL) {
+    free(batcher);
+    free(waves);
+    *out = NULL;
     road->free(road->context);
     return STATUS_NO_MEMORY;
   }
+  batcher->waves = waves;
   batcher->road = *road;
   batcher->queue_max = options->queue_max;
   batcher->wait_max_us = options->wait_max_ms * 1000;
@@ -127,11 +160,19 @@ static void answer_waiting(struct partition *partition, enum status status) {
   answer_all(entries, status, NULL, 0);
 }
 
+static void touch(struct partition *partition) {
+  struct batcher *batcher = partition->batcher;
+  if (partition->touched) return;
+  partition->touched = true;
+  partition->next_touched = batcher->touched;
+  batcher->touched = partition;
+}
+
 enum status batcher_add(struct batcher *batcher, uint32_t number, struct batcher_entry *entry) {
   struct partition *partition = &batcher->partitions[number];
   if (batcher->closed || batcher->stopping || !is_ready(partition)) return STATUS_UNAVAILABLE;
   if (batcher->waiting >= batcher->queue_max) return STATUS_FULL;
-  entry->added_us = batcher->road.now_us(batcher->road.context);
+  entry->added_us = batcher->added_us = batcher->road.now_us(batcher->road.context);
   entry->next = NULL;
   if (partition->last == NULL)
     partition->first = entry;
@@ -140,11 +181,7 @@ enum status batcher_add(struct batcher *batcher, uint32_t number, struct batcher
   partition->last = entry;
   partition->waiting++;
   batcher->waiting++;
-  if (!partition->touched) {
-    partition->touched = true;
-    partition->next_touched = batcher->touched;
-    batcher->touched = partition;
-  }
+  touch(partition);
   return STATUS_OK;
 }
 
@@ -157,42 +194,93 @@ static struct batcher_call *take_call(struct partition *partition, enum call_kin
       call->kind = kind;
       call->items = 0;
       call->entries = NULL;
+      call->next = NULL;
+      call->server = partition->batcher->road.server(partition->batcher->road.context, partition->number);
       return call;
     }
   }
   return NULL;
 }
 
+static void begin_call(struct batcher_call *call) {
+  struct batcher *batcher = call->partition->batcher;
+  call->partition->outstanding++;
+  batcher->outstanding++;
+  if (call->items > 0) {
+    struct wave *wave = &batcher->waves[call->server];
+    if (wave->calls++ == 0) {
+      wave->items = 0;
+      wave->sent_us = batcher->now_us;
+    }
+    wave->items += call->items;
+  }
+  hearing_sent(&call->partition->hearing, batcher->now_us);
+}
+
+/* A probe or an unlisten. */
 static void send_call(struct batcher_call *call) {
   struct partition *partition = call->partition;
-  struct batcher *batcher = partition->batcher;
-  struct batcher_road *road = &batcher->road;
-  partition->outstanding++;
-  batcher->outstanding++;
-  hearing_sent(&partition->hearing, batcher->now_us);
-  enum status status = STATUS_UNAVAILABLE;
-  if (call->kind == CALL_RECORD)
-    status = road->record(road->context, partition->number, batcher->merge.items, call->items, call);
-  else if (call->kind == CALL_PROBE)
+  struct batcher_road *road = &partition->batcher->road;
+  enum status status;
+  begin_call(call);
+  if (call->kind == CALL_PROBE)
     status = road->probe(road->context, partition->number, call);
   else
     status = road->unlisten(road->context, partition->number, call);
   if (status != STATUS_OK) batcher_answer(call, status, NULL, NULL);
 }
 
-/* Takes waiting entries into the call, as many as fit; the merged items are in batcher->merge until the next call. */
-static void collect(struct partition *partition, struct batcher_call *call) {
+static void send_sections(struct batcher *batcher) {
+  struct batcher_road *road = &batcher->road;
+  struct batcher_call *call = batcher->first_call;
+  size_t count = batcher->section_count;
+  batcher->first_call = batcher->last_call = NULL;
+  batcher->section_count = 0;
+  if (count == 0) return;
+  if (batcher->merge.count > 0) metric_observe(batcher->batch_size, (double)batcher->merge.count);
+  enum status status = road->record(road->context, batcher->sections, count, call);
+  while (status != STATUS_OK && call != NULL) {
+    struct batcher_call *next = call->next;
+    batcher_answer(call, status, NULL, NULL);
+    call = next;
+  }
+}
+
+/* Takes waiting entries into the call, as many as fit; the merged items are in batcher->merge until it is sent. */
+static void collect(struct batcher_call *call) {
+  struct partition *partition = call->partition;
   struct merge *merge = &partition->batcher->merge;
   struct batcher_entry **link = &call->entries;
-  merge_begin(merge, partition->waiting < BATCHER_CALL_MAX ? partition->waiting : BATCHER_CALL_MAX);
   while (partition->first != NULL && merge->count < BATCHER_CALL_MAX && merge_add(merge, partition->first)) {
     *link = pop(partition);
     link = &(*link)->next;
   }
   *link = NULL;
-  call->items = merge->count;
+  call->items = merge->count - merge->first;
   for (struct batcher_entry *entry = call->entries; entry != NULL; entry = entry->next)
-    entry->item.ttl_ms = merge->items[entry->slot].ttl_ms;
+    entry->item.ttl_ms = merge->items[merge->first + entry->slot].ttl_ms;
+}
+
+static size_t at_most(size_t waiting) { return waiting < BATCHER_CALL_MAX ? waiting : BATCHER_CALL_MAX; }
+
+/* What waits in the partition, or nothing: a mark. Sent with send_sections. */
+static void add_section(struct partition *partition) {
+  struct batcher *batcher = partition->batcher;
+  struct merge *merge = &batcher->merge;
+  bool fits = batcher->section_count < SECTIONS_MAX && merge->count + at_most(partition->waiting) <= BATCHER_CALL_MAX;
+  if (batcher->section_count > 0 && !(batcher->road.joins && fits)) send_sections(batcher);
+  if (batcher->section_count == 0) merge_begin(merge, at_most(batcher->waiting));
+  merge_section(merge);
+  struct batcher_call *call = take_call(partition, CALL_RECORD);
+  collect(call);
+  if (batcher->last_call == NULL)
+    batcher->first_call = call;
+  else
+    batcher->last_call->next = call;
+  batcher->last_call = call;
+  batcher->sections[batcher->section_count++] =
+      (struct record_section){partition->number, merge->items + merge->first, call->items};
+  begin_call(call);
 }
 
 static void drop_late(struct partition *partition) {
@@ -203,29 +291,46 @@ static void drop_late(struct partition *partition) {
   }
 }
 
+static bool is_due(const struct partition *partition) {
+  struct batcher *batcher = partition->batcher;
+  if (partition->first == NULL || partition->outstanding == CALLS_PER_PARTITION) return false;
+  if (partition->waiting >= WORTH_SENDING) return true;
+  const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, partition->number)];
+  if (wave->calls > 0) return false;
+  int64_t next_us = wave->sent_us + WAVE_SPACING_US, quiet_us = batcher->added_us + QUIET_US;
+  if (quiet_us < next_us) next_us = quiet_us;
+  if (wave->items < DENSE || next_us <= batcher->now_us) return true;
+  if (batcher->gather_us == 0 || next_us < batcher->gather_us) batcher->gather_us = next_us;
+  return false;
+}
+
 static void send_waiting(struct batcher *batcher) {
-  struct partition *touched = batcher->touched;
+  struct partition *touched = batcher->touched, *due = NULL;
   batcher->touched = NULL;
-  while (touched != NULL) {
+  batcher->gather_us = 0;
+  while (touched != NULL) { /* all are judged before the first is sent */
     struct partition *partition = touched;
     touched = partition->next_touched;
     partition->touched = false;
     drop_late(partition);
-    while (partition->first != NULL && partition->outstanding < CALLS_PER_PARTITION) {
-      struct batcher_call *call = take_call(partition, CALL_RECORD);
-      collect(partition, call);
-      metric_observe(batcher->batch_size, (double)call->items);
-      send_call(call);
-    }
-    if (partition->first != NULL && !partition->touched) {
-      partition->touched = true;
-      partition->next_touched = batcher->touched;
-      batcher->touched = partition;
+    if (is_due(partition)) {
+      partition->next_due = due;
+      due = partition;
+    } else if (partition->first != NULL) {
+      touch(partition);
     }
   }
+  for (; due != NULL; due = due->next_due) {
+    add_section(due);
+    if (due->first != NULL) touch(due);
+  }
+  send_sections(batcher);
 }
 
 size_t batcher_call_items(const struct batcher_call *call) { return call->items; }
+struct batcher_call *batcher_call_next(const struct batcher_call *call) {
+  return call->next;
+}
 void *batcher_call_context(const struct batcher_call *call) { return call->partition->batcher->road.context; }
 
 static void note_success(struct partition *partition, const struct batcher_call *call, const struct record_reply *head) {
@@ -242,6 +347,7 @@ static void note_success(struct partition *partition, const struct batcher_call 
 
 static void release(struct batcher *batcher) {
   batcher->road.free(batcher->road.context);
+  free(batcher->waves);
   free(batcher);
 }
 
@@ -260,6 +366,7 @@ void batcher_answer(struct batcher_call *call, enum status status, const struct 
   call->entries = NULL;
   partition->outstanding--;
   batcher->outstanding--;
+  if (call->items > 0) batcher->waves[call->server].calls--;
   batcher->marks_us = 0;
   answer_all(entries, status, outcomes, head == NULL ? 0 : head->now_ms);
   if (batcher->closed && batcher->outstanding == 0) release(batcher);
@@ -286,7 +393,8 @@ void batcher_free(struct batcher *batcher) {
 static void mark_or_probe(struct partition *partition, int64_t *wait_us) {
   struct batcher *batcher = partition->batcher;
   enum hearing_wish wish = hearing_next(&partition->hearing, &batcher->rules, batcher->heartbeat_us, batcher->now_us, wait_us);
-  if (wish != HEARING_WAIT) send_call(take_call(partition, wish == HEARING_MARK ? CALL_RECORD : CALL_PROBE));
+  if (wish == HEARING_MARK) add_section(partition);
+  if (wish == HEARING_PROBE) send_call(take_call(partition, CALL_PROBE));
 }
 
 static void unlisten(struct partition *partition) {
@@ -312,6 +420,7 @@ static int64_t keep_marks(struct batcher *batcher) {
       mark_or_probe(partition, &wait_us);
     if (wait_us > 0 && wait_us < least_us) least_us = wait_us;
   }
+  send_sections(batcher);
   batcher->marks_us = batcher->now_us + least_us;
   return least_us;
 }
@@ -337,6 +446,7 @@ int64_t batcher_after_pass(struct batcher *batcher) {
   batcher->now_us = batcher->road.now_us(batcher->road.context);
   send_waiting(batcher);
   int64_t wait_us = keep_marks(batcher);
+  if (batcher->gather_us > 0 && batcher->gather_us - batcher->now_us < wait_us) wait_us = batcher->gather_us - batcher->now_us;
   batcher->road.flush(batcher->road.context);
   finish_unlisten(batcher);
   return wait_us;

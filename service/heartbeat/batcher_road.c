@@ -2,6 +2,10 @@
 
 #include <stdlib.h>
 
+#include "log.h"
+
+enum { ERROR_LOG_US = 5000000 };
+
 struct redis_road {
   const struct redis_target *target;
   struct redis_link *link;
@@ -9,6 +13,7 @@ struct redis_road {
   struct redis_call *call; /* encoded into, sent, used again */
   struct record_options options;
   char *listener; /* options.listener's bytes */
+  struct log_limit error_log;
   struct record_outcome outcomes[STORE_ITEMS_MAX];
 };
 
@@ -18,17 +23,38 @@ static bool road_ready(void *context, uint32_t partition) {
   return redis_link_ready(((struct redis_road *)context)->link, partition);
 }
 
+static uint32_t road_server(void *context, uint32_t partition) {
+  return redis_link_server_number(((struct redis_road *)context)->link, partition);
+}
+
 static void road_flush(void *context) { redis_link_flush(((struct redis_road *)context)->link); }
+
+/* One section could not be done: the link, which logs errors of calls, has not seen it. */
+static void log_section(struct redis_road *road, const redisReply *reply, size_t section) {
+  int64_t suppressed;
+  const redisReply *error = reply->type == REDIS_REPLY_ARRAY && section < reply->elements ? reply->element[section] : NULL;
+  if (error == NULL || error->type != REDIS_REPLY_ERROR) return;
+  if (log_limit_pass(&road->error_log, loop_now_us(road->loop), ERROR_LOG_US, &suppressed))
+    log_error("redis_call_failed", LOG_STR("script", "record_heartbeats"), LOG_STR("error", error->str),
+              LOG_INT("suppressed", suppressed));
+}
 
 static void recorded(void *context, enum status status, const redisReply *reply) {
   struct batcher_call *call = context;
   struct redis_road *road = batcher_call_context(call);
-  struct record_reply head = {0};
-  if (status == STATUS_OK) status = store_record_decode(reply, batcher_call_items(call), &head, road->outcomes);
-  if (status == STATUS_OK)
-    batcher_answer(call, status, &head, road->outcomes);
-  else
-    batcher_answer(call, status, NULL, NULL);
+  for (size_t section = 0; call != NULL; section++) {
+    struct batcher_call *next = batcher_call_next(call);
+    struct record_reply head = {0};
+    enum status of_section = status;
+    if (status == STATUS_OK) of_section = store_record_decode(reply, section, batcher_call_items(call), &head, road->outcomes);
+    if (of_section == STATUS_OK) {
+      batcher_answer(call, STATUS_OK, &head, road->outcomes);
+    } else {
+      if (status == STATUS_OK) log_section(road, reply, section);
+      batcher_answer(call, of_section, NULL, NULL);
+    }
+    call = next;
+  }
 }
 
 static void answered(void *context, enum status status, const redisReply *reply) {
@@ -36,11 +62,10 @@ static void answered(void *context, enum status status, const redisReply *reply)
   batcher_answer(context, status, NULL, NULL);
 }
 
-static enum status road_record(void *context, uint32_t partition, const struct record_item *items, size_t count,
-                               struct batcher_call *call) {
+static enum status road_record(void *context, const struct record_section *sections, size_t count, struct batcher_call *first) {
   struct redis_road *road = context;
-  enum status status = store_record_encode(road->call, road->target, partition, &road->options, items, count);
-  return status != STATUS_OK ? status : redis_link_send(road->link, partition, road->call, recorded, call);
+  enum status status = store_record_encode(road->call, road->target, &road->options, sections, count);
+  return status != STATUS_OK ? status : redis_link_send(road->link, sections[0].partition, road->call, recorded, first);
 }
 
 static enum status road_probe(void *context, uint32_t partition, struct batcher_call *call) {
@@ -82,6 +107,8 @@ enum status batcher_new(const struct redis_target *target, struct redis_link *li
                                    .partitions = redis_target_partitions(target),
                                    .now_us = road_now_us,
                                    .ready = road_ready,
+                                   .server = road_server,
+                                   .joins = store_record_joins(target),
                                    .record = road_record,
                                    .probe = road_probe,
                                    .unlisten = road_unlisten,

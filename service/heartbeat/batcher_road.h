@@ -8,14 +8,15 @@
 struct batcher_call;
 
 /* The three calls return STATUS_OK when batcher_answer() will be called for `call`, once and later (never from inside); any other
- * status: nothing was sent. */
+ * status: nothing was sent. Of record, for `first` and each that batcher_call_next() gives, in the sections' order. */
 struct batcher_road {
   void *context;
   uint32_t partitions;
   int64_t (*now_us)(void *context); /* monotonic, the loop's */
   bool (*ready)(void *context, uint32_t partition);
-  enum status (*record)(void *context, uint32_t partition, const struct record_item *items, size_t count,
-                        struct batcher_call *call);
+  uint32_t (*server)(void *context, uint32_t partition); /* which one has it, a number below partitions; any where none has */
+  bool joins;                                            /* all are on one server, and a script call may have several sections */
+  enum status (*record)(void *context, const struct record_section *sections, size_t count, struct batcher_call *first);
   enum status (*probe)(void *context, uint32_t partition, struct batcher_call *call);
   enum status (*unlisten)(void *context, uint32_t partition, struct batcher_call *call);
   void (*flush)(void *context);
@@ -28,8 +29,10 @@ enum status batcher_new_on(const struct batcher_road *road, const struct batcher
 /* The answer to a call. head and outcomes (one per item) only with STATUS_OK, and only of record. */
 void batcher_answer(struct batcher_call *call, enum status status, const struct record_reply *head,
                     const struct record_outcome *outcomes);
-/* How many items the call carries, and the road it went by. */
+/* How many items the call carries, the call of the next section of its script call, and the road it went by. All of this before
+ * the answer. */
 size_t batcher_call_items(const struct batcher_call *call);
+struct batcher_call *batcher_call_next(const struct batcher_call *call);
 void *batcher_call_context(const struct batcher_call *call);
 
 #endif

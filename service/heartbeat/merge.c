@@ -7,7 +7,7 @@ _Static_assert(MERGE_SLOTS >= 2 * STORE_ITEMS_MAX && (MERGE_SLOTS & (MERGE_SLOTS
 void merge_begin(struct merge *merge, size_t expected) {
   size_t slots = 16;
   while (slots < 2 * expected && slots < MERGE_SLOTS) slots *= 2;
-  merge->count = 0;
+  merge->count = merge->first = 0;
   merge->mask = slots - 1;
   memset(merge->slots, 0, slots * sizeof merge->slots[0]);
 }
@@ -31,15 +31,16 @@ bool merge_add(struct merge *merge, struct batcher_entry *entry) {
   size_t at = (size_t)hash_device(entry->item.device) & merge->mask;
   while (merge->slots[at] != 0) {
     size_t index = merge->slots[at] - 1U;
-    if (same_device(&merge->items[index], &entry->item)) {
+    /* After a tenant's buckets have changed a device may stand in another section too. */
+    if (index >= merge->first && same_device(&merge->items[index], &entry->item)) {
       replace(&merge->items[index], &entry->item);
-      entry->slot = (uint32_t)index;
+      entry->slot = (uint32_t)(index - merge->first);
       return true;
     }
     at = (at + 1) & merge->mask;
   }
   if (merge->count == STORE_ITEMS_MAX || merge->count == merge->mask) return false;
-  entry->slot = (uint32_t)merge->count;
+  entry->slot = (uint32_t)(merge->count - merge->first);
   merge->items[merge->count++] = entry->item;
   merge->slots[at] = (uint16_t)merge->count;
   return true;

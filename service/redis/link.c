@@ -188,6 +188,10 @@ const char *redis_link_server(const struct redis_link *link, uint32_t partition)
   const struct node *node = link->node_of[partition];
   return node ? node_address(node) : NULL;
 }
+uint32_t redis_link_server_number(const struct redis_link *link, uint32_t partition) {
+  const struct node *node = link->node_of[partition];
+  return node ? (uint32_t)node->server : 0;
+}
 
 void redis_link_on_change(struct redis_link *link, void (*changed)(void *context), void *context) {
   link->changed = changed;

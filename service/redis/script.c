@@ -5,7 +5,17 @@
 
 #include "embedded.h"
 
-enum part { NOTHING = 0, PRELUDE = 1, FIELD = 2, SESSION = 4, CUTOFF = 8, ROWS = 16, RENEW = 32 };
+enum part {
+  NOTHING = 0,
+  BASE = 1,
+  FIELD = 2,
+  SESSION = 4,
+  CUTOFF = 8,
+  ROWS = 16,
+  RENEW = 32,
+  PARTITION = 64,
+  PRELUDE = BASE | PARTITION
+};
 
 static const struct {
   const char *name;
@@ -44,8 +54,9 @@ static enum status assemble(struct buf *out, enum redis_dialect dialect, enum sc
   const struct {
     enum part part;
     const char *file;
-  } parts[] = {{PRELUDE, "prelude.lua"}, {FIELD, field_files[dialect]}, {RENEW, "renew.lua"},
-               {SESSION, "session.lua"}, {CUTOFF, "cutoff.lua"},        {ROWS, "rows.lua"}};
+  } parts[] = {{BASE, "prelude.lua"}, {PARTITION, "partition.lua"}, {FIELD, field_files[dialect]},
+               {RENEW, "renew.lua"},  {SESSION, "session.lua"},     {CUTOFF, "cutoff.lua"},
+               {ROWS, "rows.lua"}};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
     if (!(scripts[script].parts & parts[i].part)) continue;
     enum status status = append_file(out, parts[i].file);

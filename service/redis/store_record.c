@@ -39,6 +39,9 @@ static void add_tenants(struct redis_call *call, const struct record_item *items
 }
 
 static void add_groups(struct redis_call *call, const struct record_item *items, size_t count) {
+  int64_t groups = count > 0;
+  for (size_t i = 1; i < count; i++) groups += !same_option(&items[i - 1], &items[i]);
+  call_int(call, groups);
   for (size_t i = 0, end; i < count; i = end) {
     for (end = i + 1; end < count && same_option(&items[i], &items[end]);) end++;
     add_option(call, &items[i]);
@@ -50,22 +53,33 @@ static void add_groups(struct redis_call *call, const struct record_item *items,
   }
 }
 
-enum status store_record_encode(struct redis_call *call, const struct redis_target *target, uint32_t partition,
-                                const struct record_options *options, const struct record_item *items, size_t count) {
+static void add_keys(struct redis_call *call, const struct redis_target *target, const struct record_section *section) {
+  store_session_keys(call, target, section->partition);
+  for (size_t i = 0; i < section->count; i++)
+    call_bucket_keys(call, target, section->partition, section->items[i].tenant.id, section->items[i].bucket);
+}
+
+bool store_record_joins(const struct redis_target *target) { return target->kind != TARGET_CLUSTER; }
+
+enum status store_record_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                                const struct record_section *sections, size_t section_count) {
+  size_t never = target->kind == TARGET_CLUSTER, count = 0;
+  for (size_t i = 0; i < section_count; i++) count += sections[i].count;
   if (count > STORE_ITEMS_MAX) return STATUS_TOO_LARGE;
-  size_t never = target->kind == TARGET_CLUSTER;
-  call_begin(call, SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS + count * BUCKET_KEY_COUNT + never);
-  store_session_keys(call, target, partition);
-  for (size_t i = 0; i < count; i++) call_bucket_keys(call, target, partition, items[i].tenant.id, items[i].bucket);
+  call_begin(call, SCRIPT_RECORD_HEARTBEATS, section_count * SESSION_KEYS + count * BUCKET_KEY_COUNT + never);
+  for (size_t i = 0; i < section_count; i++) add_keys(call, target, &sections[i]);
   /* While a cluster moves a slot, it refuses a call that names a key which is not there; others it takes as long as their keys
    * have not moved. Half a partition must not be heard while the other half is not: so each of these calls names such a key. */
-  if (never) call_partition_key(call, target, PARTITION_NEVER, partition);
+  if (never) call_partition_key(call, target, PARTITION_NEVER, sections[0].partition);
   call_run_id(call, NULL);
   call_int(call, options->outage_ms);
   call_str(call, options->listener);
   call_int(call, options->backlog_cap);
-  add_tenants(call, items, count);
-  add_groups(call, items, count);
+  call_int(call, (int64_t)section_count);
+  for (size_t i = 0; i < section_count; i++) {
+    add_tenants(call, sections[i].items, sections[i].count);
+    add_groups(call, sections[i].items, sections[i].count);
+  }
   return call_end(call);
 }
 
@@ -113,10 +127,14 @@ static enum status decode_field_replies(const redisReply *pairs, int64_t counts[
   return STATUS_OK;
 }
 
-enum status store_record_decode(const redisReply *reply, size_t count, struct record_reply *head,
+enum status store_record_decode(const redisReply *replies, size_t section, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) {
   enum { HEAD = 5 };
   struct str codes = STR_NONE;
+  if (replies->type != REDIS_REPLY_ARRAY || section >= replies->elements) return STATUS_PROTOCOL;
+  const redisReply *reply = replies->element[section];
+  enum reply_verdict verdict = reply_judge(reply);
+  if (verdict != REPLY_FINE) return reply_verdict_status(verdict);
   if (!reply_is_ok(reply, HEAD)) return STATUS_PROTOCOL;
   enum status status = store_int_at(reply, 1, &head->now_ms);
   if (!status) status = store_int_at(reply, 2, &head->deaf_ms);

@@ -147,7 +147,8 @@ static void encode(struct bench *bench, struct redis_call *call, uint32_t partit
                                     .ttl_ms = ttl_ms,
                                     .may_open = true};
   }
-  if (store_record_encode(call, bench->target, partition, &options, items, count)) die("encode", "failed");
+  if (store_record_encode(call, bench->target, &options, &(struct record_section){partition, items, count}, 1))
+    die("encode", "failed");
 }
 
 static void send(struct bench *bench, const uint32_t *partitions, size_t calls) {

@@ -100,7 +100,7 @@ mutant no_history_online "$append" "WHERE state = 'offline'
 mutant no_audit $scripts/mark.lua "if kind > 0 and ARGV[4] == 'mark' then" 'if false then' integration/test_audit
 mutant no_raise $scripts/adopt.lua 'if floor_ms > last_ms or floor_ms == last_ms and floor_seq > last_seq then' 'if false then' \
   scripts/test_server
-mutant no_epoch $scripts/prelude.lua "if clock[1] ~= ARGV[1] and call('HGET', KEYS[1], 'rebuild') ~= ARGV[1] then" 'if false then' \
+mutant no_epoch $scripts/prelude.lua "if clock[1] ~= ARGV[1] and call('HGET', KEYS[at + 1], 'rebuild') ~= ARGV[1] then" 'if false then' \
   scripts/test_server
 mutant no_pause $scripts/renew.lua 'if math.abs(deaf) > outage then' 'if false then' scripts/test_clock
 mutant no_settle service/heartbeat/hearing.c 'heartbeat_us <= hearing->deaf_us && !is_due' 'false && !is_due' unit/test_hearing
@@ -114,13 +114,13 @@ mutant trim_any_close $scripts/trim.lua "if closes[n] and closes[n]:match('^[^,]
   scripts/test_server
 mutant late_deadline $scripts/session.lua 'local function lives_by(score) return not score or score >= L end' \
   'local function lives_by(score) return not score or score > L end' scripts/test_sessions
-mutant bound_not_lowered $scripts/session.lua "call('ZADD', KEYS[2], 'LT', score, (place(k)))" \
-  "call('ZADD', KEYS[2], 'NX', score, (place(k)))" scripts/test_sessions
-mutant bound_not_lowered_by_opening $scripts/session.lua "call('ZADD', KEYS[2], 'LT', unpack(bounds))" \
-  "call('ZADD', KEYS[2], 'NX', unpack(bounds))" scripts/test_model
+mutant bound_not_lowered $scripts/session.lua "call('ZADD', KEYS[at + 2], 'LT', score, (place(k)))" \
+  "call('ZADD', KEYS[at + 2], 'NX', score, (place(k)))" scripts/test_sessions
+mutant bound_not_lowered_by_opening $scripts/session.lua "call('ZADD', KEYS[at + 2], 'LT', unpack(bounds))" \
+  "call('ZADD', KEYS[at + 2], 'NX', unpack(bounds))" scripts/test_model
 mutant rebuilt_twice $scripts/rebuild.lua "call('HEXISTS', KEYS[row.k + 1], row.device) == 0" 'true' integration/test_rebuild
-mutant count_below_zero $scripts/session.lua "if call('HINCRBY', KEYS[5], tenant, -#over) < 0 then" \
-  "if call('HINCRBY', KEYS[5], tenant, -#over) < -9 then" scripts/test_limits
+mutant count_below_zero $scripts/session.lua "if call('HINCRBY', KEYS[at + 5], tenant, -#over) < 0 then" \
+  "if call('HINCRBY', KEYS[at + 5], tenant, -#over) < -9 then" scripts/test_limits
 mutant old_generation $scripts/prelude.lua "return stored and stored ~= mine and" 'return false and' scripts/test_limits
 mutant no_guard_of_the_forgotten "$append" \
   'CASE WHEN f.tenant IS NOT NULL THEN ARRAY[f.session_ms, f.session_seq, 1] END' 'NULL' integration/test_forget

@@ -24,7 +24,6 @@ static void test_no_script_touches_a_server_that_is_not_adopted(void **state) {
   (void)state;
   struct redis_call *c = stage.call;
   const struct redis_target *t = stage.target;
-  struct record_options options = {200, STR_LIT("loop"), 10};
   struct record_item item = stage_item(&stage, "d1", 1000);
   struct read_item read = {7, STR_LIT("d1")};
   struct expire_bucket bucket = {STR_LIT("t42"), 7};
@@ -35,7 +34,8 @@ static void test_no_script_touches_a_server_that_is_not_adopted(void **state) {
       redis_text(&stage.redis, "HSET test:presence:clock:v1:{0} ingest_seen 1790000000000 paused 0 run_id %s", other_run_id);
     }
     int64_t keys = redis_integer(&stage.redis, "DBSIZE");
-    assert_int_equal(call(store_record_encode(c, t, 0, &options, &item, 1)), STATUS_INITIALISING);
+    (void)stage_try_record(&stage, &item);
+    assert_int_equal(stage.status, STATUS_INITIALISING);
     assert_int_equal(call(store_unlisten_encode(c, t, 0, STR_LIT("a"))), STATUS_INITIALISING);
     assert_int_equal(call(store_disconnect_encode(c, t, 0, 200, &stage.tenant, 7, STR_LIT("d1"), NULL)), STATUS_INITIALISING);
     assert_int_equal(call(store_read_encode(c, t, 0, 200, &stage.tenant, &read, 1)), STATUS_INITIALISING);

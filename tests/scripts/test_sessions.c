@@ -183,9 +183,10 @@ static void test_field_replies_are_counted(void **state) {
   struct record_reply head;
   for (int round = 0; round < 2; round++) { /* opened; then renewed, which HGETEX does without such a reply */
     redisReply *reply;
-    assert_int_equal(store_record_encode(stage.call, stage.target, 0, &options, items, 2), STATUS_OK);
+    assert_int_equal(store_record_encode(stage.call, stage.target, &options, &(struct record_section){0, items, 2}, 1),
+                     STATUS_OK);
     assert_int_equal(redis_conn_call(stage.conn, 0, stage.call, &reply), STATUS_OK);
-    assert_int_equal(store_record_decode(reply, 2, &head, outcomes), STATUS_OK);
+    assert_int_equal(store_record_decode(reply, 0, 2, &head, outcomes), STATUS_OK);
     bool replies = stage.redis.dialect == DIALECT_HPEXPIRE || (stage.redis.dialect == DIALECT_NATIVE && round == 0);
     assert_int_equal(head.field_replies[FIELD_SET], replies ? 2 : 0);
     assert_int_equal(head.field_replies[FIELD_MISSING] + head.field_replies[FIELD_NOT_SET] + head.field_replies[FIELD_DELETED],

@@ -9,6 +9,7 @@
 #define STAGE_START_MS INT64_C(1790000000000)
 
 struct stage {
+  uint32_t partitions; /* a test program may set it; 0: one */
   struct redis_server redis;
   struct redis_target *target;
   struct redis_conn *conn;

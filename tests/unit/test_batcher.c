@@ -1,171 +1,13 @@
-/* The batcher over an imitated road: the test answers calls when it likes, in the order it likes. */
-#include "batcher.h"
+/* What the batcher does with heartbeats, failures, marks and its end; test_batcher_waves: what goes into which call, and when. */
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "heartbeat/batcher_road.h"
-#include "metrics.h"
 #include "support/alloc_fail.h"
-#include "support/test.h"
+#include "support/imitated_road.h"
 
-enum { PARTITIONS = 2, SENT_MAX = 64, QUEUE_MAX = 2000 };
-
-enum kind { RECORD, PROBE, UNLISTEN };
-struct sent {
-  enum kind kind;
-  uint32_t partition;
-  struct batcher_call *call;
-  struct record_item items[STORE_ITEMS_MAX];
-  size_t count;
-};
-static struct {
-  int64_t now_us;
-  bool away[PARTITIONS];
-  enum status refuse; /* what sending returns instead */
-  struct sent sent[SENT_MAX];
-  size_t count;    /* of sent */
-  size_t answered; /* of these */
-  unsigned flushes;
-  bool freed;
-} road;
-static struct batcher *batcher;
-
-static int64_t road_now_us(void *context) {
-  (void)context;
-  return road.now_us;
-}
-
-static bool road_ready(void *context, uint32_t partition) {
-  (void)context;
-  return !road.away[partition];
-}
-
-static enum status take(enum kind kind, uint32_t partition, struct batcher_call *call) {
-  if (road.refuse != STATUS_OK) return road.refuse;
-  assert_true(road.count < SENT_MAX);
-  road.sent[road.count++] = (struct sent){.kind = kind, .partition = partition, .call = call};
-  return STATUS_OK;
-}
-
-static enum status road_record(void *context, uint32_t partition, const struct record_item *items, size_t count,
-                               struct batcher_call *call) {
-  (void)context;
-  enum status status = take(RECORD, partition, call);
-  if (status != STATUS_OK) return status;
-  struct sent *sent = &road.sent[road.count - 1];
-  sent->count = count;
-  if (count > 0) memcpy(sent->items, items, count * sizeof items[0]);
-  return STATUS_OK;
-}
-
-static enum status road_probe(void *context, uint32_t partition, struct batcher_call *call) {
-  (void)context;
-  return take(PROBE, partition, call);
-}
-
-static enum status road_unlisten(void *context, uint32_t partition, struct batcher_call *call) {
-  (void)context;
-  return take(UNLISTEN, partition, call);
-}
-
-static void road_flush(void *context) {
-  (void)context;
-  road.flushes++;
-}
-
-static void road_free(void *context) {
-  (void)context;
-  road.freed = true;
-}
-
-/* The oldest call not yet answered. */
-static struct sent *next_sent(void) {
-  if (road.answered == road.count) return NULL;
-  return &road.sent[road.answered];
-}
-
-static void answer(enum status status, enum record_code code) {
-  struct sent *sent = next_sent();
-  assert_non_null(sent);
-  road.answered++;
-  struct record_reply head = {.now_ms = 1790000000000};
-  struct record_outcome outcomes[STORE_ITEMS_MAX];
-  assert_int_equal(batcher_call_items(sent->call), sent->count);
-  for (size_t i = 0; i < sent->count; i++)
-    outcomes[i] = (struct record_outcome){.code = code, .session = {.ms = 1, .seq = (int64_t)i}};
-  if (status == STATUS_OK && sent->kind == RECORD)
-    batcher_answer(sent->call, status, &head, outcomes);
-  else
-    batcher_answer(sent->call, status, NULL, NULL);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  memset(&road, 0, sizeof road);
-  road.now_us = 1000000;
-  struct batcher_road functions = {.context = &road,
-                                   .partitions = PARTITIONS,
-                                   .now_us = road_now_us,
-                                   .ready = road_ready,
-                                   .record = road_record,
-                                   .probe = road_probe,
-                                   .unlisten = road_unlisten,
-                                   .flush = road_flush,
-                                   .free = road_free};
-  struct batcher_options options = {
-      .outage_ms = 200, .settle_ms = 5000, .listener = STR_LIT("loop"), .queue_max = QUEUE_MAX, .wait_max_ms = 1000};
-  return batcher_new_on(&functions, &options, &batcher) == STATUS_OK ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  batcher_free(batcher);
-  while (next_sent() != NULL) answer(STATUS_CLOSED, RECORD_RENEWED);
-  return road.freed ? 0 : -1;
-}
-
-/* Probes answered, nothing outstanding, marks not yet allowed. */
-static void connect_up(void) {
-  (void)batcher_after_pass(batcher);
-  while (next_sent() != NULL) {
-    assert_int_equal(next_sent()->kind, PROBE);
-    answer(STATUS_OK, RECORD_RENEWED);
-  }
-  road.now_us += 1000;
-}
-
-/* ---- Heartbeats */
-
-struct beat {
-  struct batcher_entry entry;
-  unsigned answers;
-  enum status status;
-  enum record_code code;
-  struct session_id session;
-  int64_t now_ms;
-};
-
-static void beat_done(struct batcher_entry *entry, enum status status, const struct record_outcome *outcome, int64_t now_ms) {
-  struct beat *beat = (struct beat *)entry;
-  beat->answers++;
-  beat->status = status;
-  assert_true((outcome != NULL) == (status == STATUS_OK));
-  if (outcome == NULL) return;
-  beat->code = outcome->code;
-  beat->session = outcome->session;
-  beat->now_ms = now_ms;
-}
-
-static struct beat beat_of(const char *tenant, const char *device, int64_t ttl_ms) {
-  return (struct beat){.entry = {.done = beat_done,
-                                 .item = {.tenant = {.id = str_from(tenant), .generation = 1, .buckets = 4},
-                                          .device = str_from(device),
-                                          .ttl_ms = ttl_ms,
-                                          .may_open = true}}};
-}
-
-static void add(struct beat *beat) { assert_int_equal(batcher_add(batcher, 0, &beat->entry), STATUS_OK); }
+static void add(struct beat *beat) { add_to(0, beat); }
 
 static void test_what_came_in_a_pass_goes_out_in_one_call(void **state) {
   (void)state;
@@ -500,28 +342,20 @@ static void test_free_answers_what_waits_and_what_is_outstanding(void **state) {
 static void test_without_memory_there_is_none_and_the_road_is_freed(void **state) {
   (void)state;
   struct batcher *none = NULL;
-  struct batcher_road functions = {.context = &road, .partitions = PARTITIONS, .now_us = road_now_us, .free = road_free};
-  alloc_fail_at(1);
-  enum status status = batcher_new_on(&functions, &(struct batcher_options){0}, &none);
-  alloc_fail_at(0);
-  assert_int_equal(status, STATUS_NO_MEMORY);
-  assert_null(none);
-  assert_true(road.freed);
-}
-
-static int metrics_up(void **state) {
-  (void)state;
-  return metrics_init() == STATUS_OK ? 0 : -1;
-}
-
-static int metrics_down(void **state) {
-  (void)state;
-  metrics_free();
-  return 0;
+  struct batcher_road functions = road_functions();
+  for (unsigned which = 1; which <= 2; which++) {
+    road.freed = false;
+    alloc_fail_at(which);
+    enum status status = batcher_new_on(&functions, &(struct batcher_options){0}, &none);
+    alloc_fail_at(0);
+    assert_int_equal(status, STATUS_NO_MEMORY);
+    assert_null(none);
+    assert_true(road.freed);
+  }
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, road_set_up, road_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(test_what_came_in_a_pass_goes_out_in_one_call),
       TEST(test_batches_grow_while_a_call_is_outstanding),
@@ -541,5 +375,5 @@ int main(void) {
       TEST(test_free_answers_what_waits_and_what_is_outstanding),
       TEST(test_without_memory_there_is_none_and_the_road_is_freed),
   };
-  return cmocka_run_group_tests(tests, metrics_up, metrics_down);
+  return cmocka_run_group_tests(tests, road_metrics_up, road_metrics_down);
 }

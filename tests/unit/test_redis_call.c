@@ -109,12 +109,12 @@ static void test_tick(void **state) {
   (void)state;
   struct redis_call *call = new_call();
   struct record_options options = {200, STR_LIT("me"), 1000};
-  assert_status(STATUS_OK, store_record_encode(call, &target, 3, &options, NULL, 0));
-  assert_string_equal(text_of(call),
-                      "*14 $7 EVALSHA " SHA " $1 6 "
-                      "$26 prod:presence:clock:v1:{3} $25 prod:presence:next:v1:{3} "
-                      "$32 prod:presence:transitions:v1:{3} $27 prod:presence:closed:v1:{3} "
-                      "$26 prod:presence:count:v1:{3} $27 prod:presence:tenant:v1:{3} " SHA " $3 200 $2 me $4 1000 $1 0 ");
+  assert_status(STATUS_OK, store_record_encode(call, &target, &options, &(struct record_section){3, NULL, 0}, 1));
+  assert_string_equal(text_of(call), "*16 $7 EVALSHA " SHA " $1 6 "
+                                     "$26 prod:presence:clock:v1:{3} $25 prod:presence:next:v1:{3} "
+                                     "$32 prod:presence:transitions:v1:{3} $27 prod:presence:closed:v1:{3} "
+                                     "$26 prod:presence:count:v1:{3} $27 prod:presence:tenant:v1:{3} " SHA
+                                     " $3 200 $2 me $4 1000 $1 1 $1 0 $1 0 ");
   redis_call_free(call);
 }
 
@@ -137,17 +137,18 @@ static void test_heartbeats(void **state) {
   items[5].meta_action = META_REMOVE;
   items[5].want_detail = true;
   items[5].may_open = false;
-  assert_status(STATUS_OK, store_record_encode(call, &target, 0, &options, items, 6));
+  assert_status(STATUS_OK, store_record_encode(call, &target, &options, &(struct record_section){0, items, 6}, 1));
   const char *text = text_of(call);
-  assert_ptr_equal(strstr(text, "*59 $7 EVALSHA " SHA " $2 30 $26 prod:presence:clock:v1:{0} "), text);
+  assert_ptr_equal(strstr(text, "*61 $7 EVALSHA " SHA " $2 30 $26 prod:presence:clock:v1:{0} "), text);
   assert_non_null(strstr(text, "$27 prod:presence:tenant:v1:{0} "
                                "$29 prod:presence:live:v1:{0}:a:1 $32 prod:presence:session:v1:{0}:a:1 "
                                "$28 prod:presence:due:v1:{0}:a:1 $29 prod:presence:meta:v1:{0}:a:1 "
                                "$29 prod:presence:live:v1:{0}:a:1 "));
   assert_non_null(strstr(text, "$29 prod:presence:meta:v1:{0}:a:1 $29 prod:presence:live:v1:{0}:b:1 "));
-  assert_non_null(strstr(text, "$29 prod:presence:meta:v1:{0}:b:1 " SHA " $3 200 $2 me $4 1000 $1 2 $1 a $4 3:40 $1 b $4 3:40 "
-                               "$5 90000 $1 2 $2 d0 $2 d1 $6 90000r $1 1 $2 d2 $6 90000n $1 1 $2 d3 "
-                               "$6 90000m $1 1 $2 d4 $2 {} $8 90000nrx $1 1 $2 d5 "));
+  assert_non_null(strstr(text,
+                         "$29 prod:presence:meta:v1:{0}:b:1 " SHA " $3 200 $2 me $4 1000 $1 1 $1 2 $1 a $4 3:40 $1 b $4 3:40 "
+                         "$1 5 $5 90000 $1 2 $2 d0 $2 d1 $6 90000r $1 1 $2 d2 $6 90000n $1 1 $2 d3 "
+                         "$6 90000m $1 1 $2 d4 $2 {} $8 90000nrx $1 1 $2 d5 "));
   redis_call_free(call);
 }
 
@@ -180,7 +181,8 @@ static void test_limits(void **state) {
   struct redis_call *call = new_call();
   struct record_options options = {0};
   static struct record_item items[STORE_ITEMS_MAX + 1];
-  assert_status(STATUS_TOO_LARGE, store_record_encode(call, &target, 0, &options, items, STORE_ITEMS_MAX + 1));
+  const struct record_section too_many[] = {{0, items, STORE_ITEMS_MAX}, {1, items, 1}};
+  assert_status(STATUS_TOO_LARGE, store_record_encode(call, &target, &options, too_many, 2));
   assert_status(STATUS_TOO_LARGE, store_read_encode(call, &target, 0, 200, &items[0].tenant, NULL, STORE_ITEMS_MAX + 1));
   assert_status(STATUS_TOO_LARGE, store_expire_encode(call, &target, 0, 200, 1, NULL, STORE_ITEMS_MAX + 1));
   assert_status(STATUS_INVALID, store_trim_encode(call, &target, 0, "", NULL, 0));
@@ -195,7 +197,7 @@ static bool encode_heartbeat(void *context) {
   struct record_item item = item_of("a", 1, "d1");
   struct redis_call *call;
   if (redis_call_new(&call)) return false;
-  enum status status = store_record_encode(call, &target, 0, &options, &item, 1);
+  enum status status = store_record_encode(call, &target, &options, &(struct record_section){0, &item, 1}, 1);
   redis_call_free(call);
   return status != STATUS_NO_MEMORY;
 }
@@ -280,31 +282,34 @@ static void test_record_replies_that_are_wrong(void **state) {
   (void)state;
   static const char *const wrong[] = {
       "+OK\r\n",
-      "*1\r\n$2\r\nok\r\n",
-      "*4\r\n$2\r\nko\r\n:1\r\n:0\r\n$1\r\n0\r\n",
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$2\r\n00\r\n*0\r\n",                                   /* codes for two */
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n6\r\n*0\r\n",                                    /* no such code */
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n",                                    /* the detail is missing */
-      "*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*0\r\n*0\r\n",                              /* one too many */
-      "*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nD\r\n*0\r\n*3\r\n$3\r\n1-0\r\n:1\r\n$0\r\n\r\n", /* no session to tell of */
-      "*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n*3\r\n$1\r\n1\r\n:1\r\n$0\r\n\r\n",   /* no session id */
-      "*5\r\n$2\r\nok\r\n$1\r\nx\r\n:0\r\n$1\r\n0\r\n*0\r\n",
-      "*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*1\r\n:1\r\n", /* a field reply without its number */
+      "*0\r\n", /* no such section */
+      "*1\r\n+OK\r\n",
+      "*1\r\n-WRONGTYPE Operation against a key\r\n",
+      "*1\r\n*1\r\n$2\r\nok\r\n",
+      "*1\r\n*4\r\n$2\r\nko\r\n:1\r\n:0\r\n$1\r\n0\r\n",
+      "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$2\r\n00\r\n*0\r\n",                                   /* codes for two */
+      "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n6\r\n*0\r\n",                                    /* no such code */
+      "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n",                                    /* the detail is missing */
+      "*1\r\n*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*0\r\n*0\r\n",                              /* one too many */
+      "*1\r\n*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nD\r\n*0\r\n*3\r\n$3\r\n1-0\r\n:1\r\n$0\r\n\r\n", /* no session to tell of */
+      "*1\r\n*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n*3\r\n$1\r\n1\r\n:1\r\n$0\r\n\r\n",   /* no session id */
+      "*1\r\n*5\r\n$2\r\nok\r\n$1\r\nx\r\n:0\r\n$1\r\n0\r\n*0\r\n",
+      "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*1\r\n:1\r\n", /* a field reply without its number */
   };
   struct record_reply head;
   struct record_outcome outcome;
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     redisReply *reply = reply_of(wrong[i]);
-    assert_status(STATUS_PROTOCOL, store_record_decode(reply, 1, &head, &outcome));
+    assert_status(STATUS_PROTOCOL, store_record_decode(reply, 0, 1, &head, &outcome));
     freeReplyObject(reply);
   }
-  redisReply *reply = reply_of("*5\r\n$2\r\nok\r\n:7\r\n:0\r\n$0\r\n\r\n*0\r\n"); /* all renewed */
-  assert_status(STATUS_OK, store_record_decode(reply, 1, &head, &outcome));
+  redisReply *reply = reply_of("*1\r\n*5\r\n$2\r\nok\r\n:7\r\n:0\r\n$0\r\n\r\n*0\r\n"); /* all renewed */
+  assert_status(STATUS_OK, store_record_decode(reply, 0, 1, &head, &outcome));
   assert_int_equal(outcome.code, RECORD_RENEWED);
   freeReplyObject(reply);
-  reply =
-      reply_of("*6\r\n$2\r\nok\r\n:7\r\n:-3\r\n$1\r\nB\r\n*4\r\n:1\r\n:3\r\n:-2\r\n:1\r\n*3\r\n$3\r\n5-1\r\n:4\r\n$2\r\n{}\r\n");
-  assert_status(STATUS_OK, store_record_decode(reply, 1, &head, &outcome));
+  reply = reply_of(
+      "*1\r\n*6\r\n$2\r\nok\r\n:7\r\n:-3\r\n$1\r\nB\r\n*4\r\n:1\r\n:3\r\n:-2\r\n:1\r\n*3\r\n$3\r\n5-1\r\n:4\r\n$2\r\n{}\r\n");
+  assert_status(STATUS_OK, store_record_decode(reply, 0, 1, &head, &outcome));
   assert_int_equal(head.now_ms, 7);
   assert_int_equal(head.deaf_ms, -3);
   assert_int_equal(head.field_replies[FIELD_SET], 3);

@@ -5,5 +5,5 @@
 --   ARGV[1]  run_id
 --
 -- Reply: {'initialising'} or {'ok'}
-if clock[1] == ARGV[1] then call('HSET', KEYS[1], 'run_id', ARGV[1]) end
+if run_id == ARGV[1] then call('HSET', KEYS[1], 'run_id', ARGV[1]) end
 return {'ok'}

@@ -1,4 +1,5 @@
--- prelude.lua: stands before every script but adopt and lease. It reads the clock and stops where the server is not adopted.
+-- prelude.lua: stands before every script but adopt, lease and served. After it partition.lua reads the clock, and stops where the
+-- server is not adopted; only record_heartbeats, which is about several partitions, does that by itself.
 --
 --   KEYS[1]  clock
 --   ARGV[1]  run_id of the server that the caller talks to; in rebuild the token it is rebuilt under
@@ -21,10 +22,16 @@ local function text(number) return string.format('%.0f', number) end
 
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local clock = call('HMGET', KEYS[1], 'run_id', 'ingest_seen', 'paused')
-if clock[1] ~= ARGV[1] and call('HGET', KEYS[1], 'rebuild') ~= ARGV[1] then return {'initialising'} end
-local seen, P = tonumber(clock[2]), tonumber(clock[3])
-local L, outage
+local at = 0 -- the keys of the partition at hand stand behind KEYS[at]
+local run_id, seen, P, L, outage
+
+-- The partition's clock; false where the server is not adopted.
+local function read_clock()
+  local clock = call('HMGET', KEYS[at + 1], 'run_id', 'ingest_seen', 'paused')
+  if clock[1] ~= ARGV[1] and call('HGET', KEYS[at + 1], 'rebuild') ~= ARGV[1] then return false end
+  run_id, seen, P = clock[1], tonumber(clock[2]), tonumber(clock[3])
+  return true
+end
 
 -- Sets L for a script that only looks. Within outage_ms after the last mark we were listening until now; later than that we only
 -- know what was until the mark. After a step back L lies back too: nothing is over that was not over then.

@@ -1,22 +1,24 @@
--- record_heartbeats.lua: heartbeats of one partition, and the mark that says we hear. With no devices it is a tick. Its first half
--- is renew.lua.
+-- record_heartbeats.lua: heartbeats, and the mark that says we hear. It has a section for each partition, all on one server; one with
+-- no devices is a tick. Its first half is renew.lua.
 --
---   KEYS[1..6]  clock, next, transitions, closed, count, tenant
---   KEYS[7..]   per device, in the order of ARGV: live, session, due, meta of its bucket
+--   KEYS        per section: clock, next, transitions, closed, count, tenant;
+--               then per device, in the order of ARGV: live, session, due, meta of its bucket
 --   the last    in a cluster: a key that is never there (see store_record_encode)
 --   ARGV[1]     run_id
 --   ARGV[2]     outage_ms: a longer gap without a mark stopped the presence clock
 --   ARGV[3]     listener: the name of the caller's mark; '' for none
 --   ARGV[4]     backlog_cap: entries in the stream from which no session is opened
---   ARGV[5]     number of tenants, then per tenant: id, "generation:buckets"
---   then groups of devices that ask for the same; each device once:
+--   ARGV[5]     number of sections; per section:
+--   tenants     number of tenants, then per tenant: id, "generation:buckets"
+--   groups      number of groups, then the groups of devices that ask for the same; each device once:
 --               ttl_ms, followed by letters where the case is not the usual one:
 --                 n  a new session may not be opened     r  answer session, start and metadata too
 --                 x  remove the metadata                 m  each device is followed by new metadata
 --               number of devices, the devices
 --
--- Reply: {'initialising'} or {'ok', now, what was added to P, codes, {field reply, how often, ...}, detail, detail, ...}; codes
--- is '' where all devices were renewed and none has a detail, else one character a device:
+-- Reply: per section {'initialising'}, an error, or {'ok', now, what was added to P, codes, {field reply, how often, ...}, detail,
+-- detail, ...}; the field replies, of all sections, are in the first of those. codes is '' where all devices were renewed and none
+-- has a detail, else one character a device:
 --   0 renewed, 1 opened, 2 the old session was over: closed, and a new one opened, 3 not opened, 4 not opened for the backlog,
 --   5 settings of an older generation; A, B, C are 0, 1, 2 with a detail, which devices get that asked and have an open session
 -- detail: {session, start, metadata or ''}, in the devices' order
@@ -25,7 +27,7 @@
 -- mostly are of as many buckets.
 local backlogged
 local function is_backlogged()
-  if backlogged == nil then backlogged = call('XLEN', KEYS[3]) >= backlog_cap end
+  if backlogged == nil then backlogged = call('XLEN', KEYS[at + 3]) >= backlog_cap end
   return backlogged
 end
 
@@ -58,8 +60,8 @@ end
 
 local detailed = {['0'] = 'A', ['1'] = 'B', ['2'] = 'C'}
 
--- The device's code.
-local function finish(item)
+-- The device's code. Details go into the section's reply.
+local function finish(item, reply)
   local k, device, group, code, session = item.k, item.device, item.group, item.code, nil
   if code == '5' then return code end
   if code == '0' then
@@ -76,10 +78,20 @@ local function finish(item)
   return detailed[code]
 end
 
-local codes = {}
-for i = 1, total do codes[i] = '0' end
-for _, item in ipairs(rest) do codes[item.n] = finish(item) end
-settle()
-reply[4] = table.concat(codes)
-count_field_replies()
-return reply
+local function finish_section(section, reply)
+  at, P, L = section.at, section.P, section.L
+  backlogged, opened, bounds = nil, {}, {}
+  local codes = {}
+  for i = 1, section.total do codes[i] = '0' end
+  for _, item in ipairs(section.rest) do codes[item.n] = finish(item, reply) end
+  settle()
+  reply[4] = table.concat(codes)
+end
+
+for s = 1, #sections do
+  if sections[s].rest then
+    local done, why = pcall(finish_section, sections[s], replies[s])
+    if not done then replies[s] = failure(why) end
+  end
+end
+return reply_of_all()

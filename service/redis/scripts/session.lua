@@ -1,7 +1,7 @@
 -- session.lua: what opens, writes and closes a session, for the scripts that do so.
 --
---   KEYS[1..6]   clock, next, transitions, closed, count, tenant
---   KEYS[k..k+3] of a bucket: live, session (the facts), due, meta
+--   KEYS[at + 1..6]  clock, next, transitions, closed, count, tenant
+--   KEYS[k..k + 3]   of a bucket: live, session (the facts), due, meta
 
 -- The value of live and facts: "mubbs7i8,90000,0": the session's id; ttl_ms; the P it was written under. Every byte of it stands twice
 -- in memory for each device that is online, so the id is short: its milliseconds in base 36, then only where they are not 0 "-" and
@@ -56,7 +56,7 @@ local function place(k) return KEYS[k]:match('(([^:]+):%d+)$') end
 
 -- All entries have the same fields in the same order: the stream's compact encoding then stores the names once.
 local function add(kind, tenant, device, session, last_seen, reason, offline_at, meta)
-  return call('XADD', KEYS[3], '*', 'type', kind, 'tenant', tenant, 'device', device, 'session', session.id, 'online_since',
+  return call('XADD', KEYS[at + 3], '*', 'type', kind, 'tenant', tenant, 'device', device, 'session', session.id, 'online_since',
               session.start, 'last_seen', last_seen, 'ttl', session.ttl, 'reason', reason, 'offline_at', offline_at, 'detected_at',
               now, 'meta', meta)
 end
@@ -78,13 +78,13 @@ local function put(k, device, session)
   call('ZADD', KEYS[k + 2], L + session.ttl, device)
 end
 
-local function lower_next(k, score) call('ZADD', KEYS[2], 'LT', score, (place(k))) end
+local function lower_next(k, score) call('ZADD', KEYS[at + 2], 'LT', score, (place(k))) end
 
 -- What openings change in `count` and `next`: settle(), at the end of a script that opens, writes it with one command each.
 local opened, bounds = {}, {}
 local function settle()
-  for tenant, sessions in pairs(opened) do call('HINCRBY', KEYS[5], tenant, sessions) end
-  if #bounds > 0 then call('ZADD', KEYS[2], 'LT', unpack(bounds)) end
+  for tenant, sessions in pairs(opened) do call('HINCRBY', KEYS[at + 5], tenant, sessions) end
+  if #bounds > 0 then call('ZADD', KEYS[at + 2], 'LT', unpack(bounds)) end
 end
 
 -- meta: '' for none
@@ -121,12 +121,12 @@ local function close_all(k, over, reason)
     closed[2 * n] = table.concat({session.id, text(session.start), text(session.ttl), last_seen, offline_at, reason, meta}, ',')
     any_meta = any_meta or meta ~= ''
   end
-  call('HSET', KEYS[4], unpack(closed))
+  call('HSET', KEYS[at + 4], unpack(closed))
   call('HDEL', KEYS[k + 1], unpack(devices))
   call('HDEL', KEYS[k], unpack(devices))
   call('ZREM', KEYS[k + 2], unpack(devices))
   if any_meta then call('HDEL', KEYS[k + 3], unpack(devices)) end
-  if call('HINCRBY', KEYS[5], tenant, -#over) < 0 then call('HSET', KEYS[5], tenant, 0) end
+  if call('HINCRBY', KEYS[at + 5], tenant, -#over) < 0 then call('HSET', KEYS[at + 5], tenant, 0) end
 end
 
 local function close(k, device, session, score, reason) close_all(k, {{device, session, score}}, reason) end

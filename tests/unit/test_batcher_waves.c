@@ -1,0 +1,166 @@
+/* Which heartbeats go into one script call, and when it leaves. */
+#include "support/test.h"
+
+#include <stdio.h>
+
+#include "support/imitated_road.h"
+
+static void test_a_pass_is_one_script_call_for_all_partitions(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[3] = {beat_of("t", "a", 1), beat_of("t", "b", 1), beat_of("t", "a", 1)};
+  for (uint32_t i = 0; i < LENGTH(beats); i++) add_to(i % PARTITIONS, &beats[i]);
+  beats[2].entry.item.ttl_ms = 2;
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 1);
+  assert_int_equal(road.count - road.answered, PARTITIONS);
+  while (next_sent() != NULL) {
+    bool first = next_sent()->partition == 0;
+    assert_int_equal(next_sent()->count, 1); /* the device that came twice, and the other */
+    assert_int_equal(next_sent()->items[0].ttl_ms, first ? 2 : 1);
+    answer(first ? STATUS_OK : STATUS_INITIALISING, RECORD_OPENED); /* each partition has an answer of its own */
+  }
+  for (size_t i = 0; i < LENGTH(beats); i++) {
+    assert_int_equal(beats[i].answers, 1);
+    assert_int_equal(beats[i].status, i % PARTITIONS == 0 ? STATUS_OK : STATUS_INITIALISING);
+  }
+}
+
+/* After a change of a tenant's buckets a device's heartbeats may wait for two partitions. */
+static void test_a_device_in_two_partitions_is_two_items(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[2] = {beat_of("t", "a", 1), beat_of("t", "a", 2)};
+  for (uint32_t i = 0; i < 2; i++) add_to(i, &beats[i]);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 1);
+  while (next_sent() != NULL) {
+    assert_int_equal(next_sent()->count, 1);
+    assert_int_equal(next_sent()->items[0].ttl_ms, next_sent()->partition == 0 ? 1 : 2);
+    answer(STATUS_OK, RECORD_RENEWED);
+  }
+  for (size_t i = 0; i < 2; i++) assert_int_equal(beats[i].entry.item.ttl_ms, i == 0 ? 1 : 2);
+}
+
+static void test_where_sections_cannot_join_each_partition_has_a_call(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[2] = {beat_of("t", "a", 1), beat_of("t", "b", 1)};
+  for (uint32_t i = 0; i < 2; i++) add_to(i, &beats[i]);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 2);
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+}
+
+static void test_a_servers_calls_go_in_waves(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[4] = {beat_of("t", "a", 1), beat_of("t", "b", 1), beat_of("t", "c", 1), beat_of("t", "d", 1)};
+  add_to(0, &beats[0]);
+  (void)batcher_after_pass(batcher);
+  add_to(1, &beats[1]);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 1); /* it waits for the wave that is under way */
+  answer(STATUS_OK, RECORD_RENEWED);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 2);
+  add_to(0, &beats[2]);
+  road.server[0] = 1; /* this one is elsewhere: the other's wave is not its own */
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 3);
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+}
+
+static void test_what_is_worth_a_call_does_not_wait_for_the_wave(void **state) {
+  (void)state;
+  connect_up();
+  enum { ENOUGH = 32 };
+  static struct beat beats[ENOUGH + 1];
+  beats[ENOUGH] = beat_of("t", "first", 1);
+  add_to(0, &beats[ENOUGH]);
+  (void)batcher_after_pass(batcher);
+  for (size_t i = 0; i < ENOUGH; i++) {
+    (void)batcher_after_pass(batcher);
+    assert_int_equal(road.records, 1);
+    static char names[ENOUGH][8];
+    snprintf(names[i], sizeof names[i], "d%zu", i);
+    beats[i] = beat_of("t", names[i], 1);
+    add_to(1, &beats[i]);
+  }
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 2);
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+}
+
+/* One wave of so many is sent and answered, at road.now_us. */
+static void send_wave(struct beat *beats, size_t count) {
+  static char names[64][8];
+  for (size_t i = 0; i < count; i++) {
+    snprintf(names[i], sizeof names[i], "d%zu", i);
+    beats[i] = beat_of("t", names[i], 1);
+    add_to(0, &beats[i]);
+  }
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(next_sent()->count, count);
+  answer(STATUS_OK, RECORD_RENEWED);
+}
+
+static void test_where_heartbeats_are_few_none_waits(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[7];
+  for (size_t count = 1; count <= LENGTH(beats); count++, road.now_us += 10) send_wave(beats, count);
+}
+
+/* In a dense stream a wave is sent 0.5 ms after the last one ... */
+static void test_dense_waves_keep_a_distance(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[20], more[13];
+  send_wave(beats, LENGTH(beats));
+  unsigned records = road.records;
+  for (size_t i = 0; i < LENGTH(more); i++) { /* one every 40 us */
+    road.now_us += 40;
+    more[i] = beat_of("t", "more", 1);
+    add_to(i % PARTITIONS, &more[i]);
+    int64_t wait_us = batcher_after_pass(batcher);
+    bool last = i + 1 == LENGTH(more);
+    assert_int_equal(road.records, records + last);
+    if (!last) assert_true(wait_us > 0 && wait_us <= 500 - 40 * (int64_t)(i + 1));
+  }
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+}
+
+/* ... or when nothing more comes. */
+static void test_a_dense_wave_leaves_when_no_more_come(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[20], last = beat_of("t", "last", 1);
+  send_wave(beats, LENGTH(beats));
+  unsigned records = road.records;
+  road.now_us += 10;
+  add_to(1, &last);
+  int64_t wait_us = batcher_after_pass(batcher);
+  assert_int_equal(road.records, records);
+  assert_true(wait_us > 0 && wait_us <= 50);
+  road.now_us += wait_us;
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, records + 1);
+  answer(STATUS_OK, RECORD_RENEWED);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, road_set_up, road_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(test_a_pass_is_one_script_call_for_all_partitions),
+      TEST(test_a_device_in_two_partitions_is_two_items),
+      cmocka_unit_test_setup_teardown(test_where_sections_cannot_join_each_partition_has_a_call, road_set_up_without_joins,
+                                      road_tear_down),
+      TEST(test_a_servers_calls_go_in_waves),
+      TEST(test_what_is_worth_a_call_does_not_wait_for_the_wave),
+      TEST(test_where_heartbeats_are_few_none_waits),
+      TEST(test_dense_waves_keep_a_distance),
+      TEST(test_a_dense_wave_leaves_when_no_more_come),
+  };
+  return cmocka_run_group_tests(tests, road_metrics_up, road_metrics_down);
+}
