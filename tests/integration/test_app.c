@@ -78,7 +78,7 @@ static void test_sigterm_while_it_waits_for_a_server_ends_it(void **state) {
   (void)state;
   struct presenced process;
   presenced_spawn(&process, ARGUMENTS("PRESENCE_POSTGRES_URL=host=/tmp/no-such-postgres", "PRESENCE_STARTUP_WAIT_MS=60000",
-                                      "PRESENCE_LOG_LEVEL=debug"));
+                                      "PRESENCE_REDIS_URL=unix:///tmp/no-such-redis", "PRESENCE_LOG_LEVEL=debug"));
   char path[64];
   snprintf(path, sizeof path, "/proc/%ld/status", (long)process.child.pid);
   bool blocks = false;
