@@ -14,7 +14,7 @@
 struct batcher;
 
 /* Heartbeats a call at most, so that Redis is back for others within 5 ms also where each of them opens a session. */
-#define BATCHER_CALL_MAX 128
+#define BATCHER_CALL_MAX 200
 
 struct batcher_options {
   int64_t outage_ms, settle_ms, backlog_cap;

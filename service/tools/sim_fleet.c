@@ -8,7 +8,7 @@
 #include "sim_schedule.h"
 
 enum {
-  WAKE_US = 100,
+  PRECISE_US = 50,             /* between two looks at what is due */
   BATCH_WAIT_US = 100000,      /* how long the first heartbeat of a batch that is not full waits for others */
   REQUEST_LIMIT_US = 30000000, /* a request or a connect that takes longer has failed */
   PROGRESS_US = 1000000,
@@ -93,10 +93,10 @@ static void forget_idle(struct lane *lane) {
     }
 }
 
-/* A sleep ends late by up to about WAKE_US. */
+/* What is due by the end of the sleep goes then. */
 static void wait_for_turn(struct sim_fleet *fleet, int64_t wait_us) {
-  int64_t early_us = fleet->options->precise ? WAKE_US : 0, least_us = fleet->options->precise ? 0 : 1000;
-  loop_timer_set(fleet->loop, &fleet->turn, wait_us > least_us ? wait_us - early_us : least_us);
+  int64_t least_us = fleet->options->precise ? PRECISE_US : 1000;
+  loop_timer_set(fleet->loop, &fleet->turn, wait_us > least_us ? wait_us : least_us);
 }
 
 /* Hands what is due to the lanes that are idle, and comes back when the next turn is. */
