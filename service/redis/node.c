@@ -191,10 +191,11 @@ static enum status load_and_send_again(struct node *node, struct pending *pendin
 /* ---- reading */
 
 static void log_reply_error(struct redis_link *link, const struct pending *pending, const redisReply *reply) {
+  bool moved = strncmp(reply->str, "MOVED ", strlen("MOVED ")) == 0; /* what a fail-over or a growing cluster looks like */
   int64_t suppressed;
   if (!log_limit_pass(&link->error_log, loop_now_us(link->loop), LOG_INTERVAL_US, &suppressed)) return;
-  log_error("redis_call_failed", LOG_STR("script", script_name(pending->script)), LOG_INT("partition", pending->partition),
-            LOG_TEXT("error", reply_str(reply)), LOG_INT("suppressed", suppressed));
+  log_at(moved ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR, "redis_call_failed", LOG_STR("script", script_name(pending->script)),
+         LOG_INT("partition", pending->partition), LOG_TEXT("error", reply_str(reply)), LOG_INT("suppressed", suppressed));
 }
 
 /* False: the connection is closed now. */
