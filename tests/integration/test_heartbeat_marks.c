@@ -83,6 +83,8 @@ static void test_an_orderly_stop_takes_the_marks_away(void **state) {
   struct world *world = world_start(state, &(struct world_options){.roles = "worker", .environment = never_settles});
   struct presenced *one = world_process(world, "api", never_settles);
   struct presenced *other = world_process(world, "api", never_settles);
+  presenced_wait_ready(one);
+  presenced_wait_ready(other);
   world_talk_to(world, one);
   beat(world, "d", 60000);
   WAIT_UNTIL(listeners(world) == PARTITIONS, 5000);
