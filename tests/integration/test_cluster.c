@@ -194,13 +194,19 @@ static void check_sessions_went_on(struct world *world) {
   drain(world);
 }
 
-/* It wakes up when another one has its place. */
-static void test_p5_a_hung_node_fails_over(void **state) {
+/* Devices are online, and a replica of the node that owns the first partition has all of it. */
+static struct world *begin_in_step(void **state) {
   struct world *world = world_begin(state);
-  size_t hung, replica;
   wait_all_ok(world);
   fleet_beat_until_taken(world, DEVICES, 60000);
   group_wait_in_step(&group, owners[0], 1);
+  return world;
+}
+
+/* It wakes up when another one has its place. */
+static void test_p5_a_hung_node_fails_over(void **state) {
+  struct world *world = begin_in_step(state);
+  size_t hung, replica;
   child_signal(&group.servers[owners[0]].child, SIGSTOP);
   take_over(&hung, &replica);
   fleet_beat_until_taken(world, DEVICES, 60000);
@@ -210,11 +216,8 @@ static void test_p5_a_hung_node_fails_over(void **state) {
 }
 
 static void test_p5_a_node_fails_over(void **state) {
-  struct world *world = world_begin(state);
+  struct world *world = begin_in_step(state);
   size_t dead, replica;
-  wait_all_ok(world);
-  fleet_beat_until_taken(world, DEVICES, 60000);
-  group_wait_in_step(&group, owners[0], 1);
   redis_server_kill(&group.servers[owners[0]]);
   take_over(&dead, &replica);
   check_sessions_went_on(world);
