@@ -51,3 +51,15 @@ def make(*packages):
 
 def inside(folder, *command):
     return checks.run("chroot", folder, *command, env=CLEAN)
+
+
+def needs(there, reason):
+    """A decorator of tests: skipped with this reason where there() is nothing."""
+    def decorate(test):
+        def wrapped():
+            if there() is None:
+                raise checks.Skip(reason)
+            test()
+        wrapped.__name__ = test.__name__
+        return wrapped
+    return decorate

@@ -25,13 +25,7 @@ def test_a_bare_debian_is_made():
     folder = bare.make()
 
 
-def needs_debian(test):
-    def wrapped():
-        if folder is None:
-            raise checks.Skip("there is no bare Debian to install into")
-        test()
-    wrapped.__name__ = test.__name__
-    return wrapped
+needs_debian = bare.needs(lambda: folder, "there is no bare Debian to install into")
 
 
 @needs_debian

@@ -111,13 +111,7 @@ def test_a_bare_debian_boots():
     assert inside("systemctl", "is-active", "redis-server", "postgresql").split() == ["active", "active"]
 
 
-def needs_machine(test):
-    def wrapped():
-        if machine is None:
-            raise checks.Skip("there is no Debian that runs")
-        test()
-    wrapped.__name__ = test.__name__
-    return wrapped
+needs_machine = bare.needs(lambda: machine, "there is no Debian that runs")
 
 
 @needs_machine
