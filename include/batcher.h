@@ -1,11 +1,12 @@
 /* batcher.h: group commit of heartbeats. One per API loop, the loop's thread only.
  *
- *   handlers --batcher_add--> a list per partition --after a pass, one record_heartbeats for all touched partitions--> Redis
+ *   handlers --batcher_add--> a list per partition --after a pass, one script call for all touched partitions--> Redis
  *                                                  (in a cluster one for each)      reply --> each waiting heartbeat's done()
- * While calls to a server are outstanding the lists grow, so batches grow by themselves under load. The batcher also keeps the
- * marks: design: a loop that recorded nothing marks each partition every 25 ms with an empty call, after the waiting heartbeats,
- * only where its last call succeeded and none is outstanding; after a start or a deaf interval not before the first real
- * heartbeat or settle_ms. */
+ * Plain heartbeats go by renew_heartbeats; a partition's with others among them, and what that script leaves, by
+ * record_heartbeats. While calls to a server are outstanding the lists grow, so batches grow by themselves under load. The
+ * batcher also keeps the marks: design: a loop that recorded nothing marks each partition every 25 ms with an empty call, after
+ * the waiting heartbeats, only where its last call succeeded and none is outstanding; after a start or a deaf interval not before
+ * the first real heartbeat or settle_ms. */
 #ifndef PRESENCE_BATCHER_H
 #define PRESENCE_BATCHER_H
 
@@ -32,6 +33,7 @@ struct batcher_entry {
   void (*done)(struct batcher_entry *entry, enum status status, const struct record_outcome *outcome, int64_t now_ms);
   int64_t added_us;           /* the batcher's */
   uint32_t slot;              /* the batcher's */
+  bool left;                  /* the batcher's */
   struct batcher_entry *next; /* the batcher's */
 };
 

@@ -65,5 +65,6 @@ void loop_stop(struct loop *loop); /* any thread */
 
 const struct clock *loop_clock(const struct loop *loop);
 int64_t loop_now_us(const struct loop *loop); /* monotonic, read once per pass */
+void loop_read_clock(struct loop *loop);      /* once more, where the pass has taken its time */
 
 #endif

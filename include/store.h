@@ -18,7 +18,8 @@ struct store_tenant {
   uint32_t buckets;
 };
 
-/* ---- record_heartbeats: heartbeats of partitions of one server; a section with an empty list is a tick (mark) */
+/* ---- record_heartbeats: heartbeats of partitions of one server; a section with an empty list is a tick (mark).
+ * ---- renew_heartbeats: the same at less cost, for plain ones. It leaves those that are no renewals to record_heartbeats. */
 enum meta_action { META_KEEP, META_SET, META_REMOVE };
 struct record_item {
   struct store_tenant tenant;
@@ -37,6 +38,7 @@ enum record_code {
   RECORD_NOT_OPENED, /* may_open was false and there is no session to renew (one that was over is closed) */
   RECORD_BACKLOG,    /* the partition's stream is over its cap: no new sessions at present */
   RECORD_STALE,      /* settings of an older generation */
+  RECORD_LEFT,       /* of renew_heartbeats: nothing was done */
 };
 struct record_options {
   int64_t outage_ms;
@@ -55,11 +57,17 @@ struct record_section {
   const struct record_item *items;
   size_t count;
 };
+/* Whether renew_heartbeats can do it, if it is a renewal. */
+static inline bool store_record_is_plain(const struct record_item *item) {
+  return item->meta_action == META_KEEP && !item->want_detail;
+}
 /* Whether a call may have several sections: their keys lie in slots of their own, a cluster wants those of one. */
 bool store_record_joins(const struct redis_target *target);
 /* At most STORE_ITEMS_MAX items in all sections together. */
 enum status store_record_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
                                 const struct record_section *sections, size_t section_count) MUST_CHECK;
+enum status store_renew_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                               const struct record_section *sections, size_t section_count) MUST_CHECK;
 /* What HPEXPIREAT and HSETEX say of a field, for the metric: https://redis.io/docs/latest/commands/hpexpireat/ */
 enum field_reply { FIELD_MISSING, FIELD_NOT_SET, FIELD_SET, FIELD_DELETED, FIELD_REPLY_COUNT };
 const char *field_reply_name(enum field_reply reply); /* "-2", "0", "1", "2" */
@@ -68,7 +76,7 @@ struct record_reply {
   int64_t deaf_ms;                          /* what this call added to P */
   int64_t field_replies[FIELD_REPLY_COUNT]; /* of all sections, in the first that was done */
 };
-/* What became of a section with `count` items: as a call's status, where only this one could not be done. */
+/* Of both. What became of a section with `count` items: as a call's status, where only this one could not be done. */
 enum status store_record_decode(const redisReply *reply, size_t section, size_t count, struct record_reply *head,
                                 struct record_outcome *outcomes) MUST_CHECK;
 

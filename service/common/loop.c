@@ -199,4 +199,6 @@ enum status loop_run(struct loop *loop) {
 }
 
 const struct clock *loop_clock(const struct loop *loop) { return loop->clock; }
+void loop_read_clock(struct loop *loop) { loop->now_us = clock_monotonic_us(loop->clock); }
+
 int64_t loop_now_us(const struct loop *loop) { return loop->now_us; }

@@ -12,12 +12,13 @@
  * waves: the next one leaves when the last one is answered, and is one script call where it can be. What a call costs Redis
  * besides the heartbeats in it is as much as two of them cost. WORTH_SENDING of them have nothing more to gain and do not wait.
  * Where heartbeats come densely, so that the last wave had DENSE of them, the next one gathers more: until WAVE_SPACING_US after
- * the last, or until none has come for QUIET_US, since then those who wait for answers have all sent. */
+ * the last and RETURN_US after its answers, since who has been answered may send again; or until none has come for QUIET_US. */
 enum {
   CALLS_PER_PARTITION = 1,
   WORTH_SENDING = 32,
   WAVE_SPACING_US = 500,
   DENSE = 8,
+  RETURN_US = 100,
   QUIET_US = 50,
   SECTIONS_MAX = 64,
   LATE_CHECK_US = 100000
@@ -41,6 +42,8 @@ struct partition {
   struct batcher_call calls[CALLS_PER_PARTITION];
   struct batcher_entry *first, *last; /* waiting, the oldest first */
   size_t waiting;
+  size_t not_plain; /* of those waiting: renew_heartbeats can't do them */
+  bool opening;     /* most of the last call's heartbeats were no renewals: renew_heartbeats would leave them */
   struct hearing hearing;
   bool touched; /* in the batcher's list of partitions with something waiting */
   struct partition *next_touched;
@@ -53,6 +56,7 @@ struct wave {
   unsigned calls;
   size_t items; /* of the last one */
   int64_t sent_us;
+  int64_t answered_us; /* when its answers were out; 0: they are not */
 };
 
 struct batcher {
@@ -67,6 +71,7 @@ struct batcher {
   size_t outstanding;
   struct wave *waves; /* by server */
   int64_t added_us;   /* the last heartbeat */
+  bool answered;      /* a wave was, since the last pass */
   int64_t gather_us;  /* until when a wave that could be sent gathers more; 0: none does */
   struct partition *touched;
   bool closed; /* batcher_free was called, calls are still outstanding */
@@ -78,6 +83,7 @@ struct batcher {
   struct merge merge;
   struct record_section sections[SECTIONS_MAX]; /* of the script call that is being put together; their items are in merge */
   size_t section_count;
+  bool renew;                                  /* it goes by renew_heartbeats */
   struct batcher_call *first_call, *last_call; /* theirs */
   struct partition partitions[];
 };
@@ -134,8 +140,11 @@ static bool is_ready(struct partition *partition) {
 
 /* ---- Entries */
 
+static bool is_plain(const struct batcher_entry *entry) { return !entry->left && store_record_is_plain(&entry->item); }
+
 static struct batcher_entry *pop(struct partition *partition) {
   struct batcher_entry *entry = partition->first;
+  if (!is_plain(entry)) partition->not_plain--;
   partition->first = entry->next;
   if (partition->first == NULL) partition->last = NULL;
   partition->waiting--;
@@ -144,11 +153,11 @@ static struct batcher_entry *pop(struct partition *partition) {
 }
 
 /* done() may add again, or free the entry. */
-static void answer_all(struct batcher_entry *entries, enum status status, const struct record_outcome *outcomes, int64_t now_ms) {
+static void answer_all(struct batcher_entry *entries, enum status status) {
   while (entries != NULL) {
     struct batcher_entry *entry = entries;
     entries = entry->next;
-    entry->done(entry, status, outcomes == NULL ? NULL : &outcomes[entry->slot], now_ms);
+    entry->done(entry, status, NULL, 0);
   }
 }
 
@@ -156,8 +165,8 @@ static void answer_waiting(struct partition *partition, enum status status) {
   struct batcher_entry *entries = partition->first;
   partition->batcher->waiting -= partition->waiting;
   partition->first = partition->last = NULL;
-  partition->waiting = 0;
-  answer_all(entries, status, NULL, 0);
+  partition->waiting = partition->not_plain = 0;
+  answer_all(entries, status);
 }
 
 static void touch(struct partition *partition) {
@@ -173,6 +182,7 @@ enum status batcher_add(struct batcher *batcher, uint32_t number, struct batcher
   if (batcher->closed || batcher->stopping || !is_ready(partition)) return STATUS_UNAVAILABLE;
   if (batcher->waiting >= batcher->queue_max) return STATUS_FULL;
   entry->added_us = batcher->added_us = batcher->road.now_us(batcher->road.context);
+  entry->left = false;
   entry->next = NULL;
   if (partition->last == NULL)
     partition->first = entry;
@@ -180,9 +190,45 @@ enum status batcher_add(struct batcher *batcher, uint32_t number, struct batcher
     partition->last->next = entry;
   partition->last = entry;
   partition->waiting++;
+  if (!is_plain(entry)) partition->not_plain++;
   batcher->waiting++;
   touch(partition);
   return STATUS_OK;
+}
+
+/* They came before all that wait. */
+static void put_back(struct partition *partition, struct batcher_entry *entries, struct batcher_entry *last, size_t count) {
+  if (count == 0) return;
+  last->next = partition->first;
+  if (partition->first == NULL) partition->last = last;
+  partition->first = entries;
+  partition->waiting += count;
+  partition->not_plain += count;
+  partition->batcher->waiting += count;
+  touch(partition);
+}
+
+/* Those that renew_heartbeats has left wait again, for record_heartbeats. */
+static void answer_recorded(struct partition *partition, struct batcher_entry *entries, const struct record_outcome *outcomes,
+                            int64_t now_ms) {
+  struct batcher_entry *left = NULL, *last = NULL;
+  size_t count = 0;
+  while (entries != NULL) {
+    struct batcher_entry *entry = entries;
+    entries = entry->next;
+    if (outcomes[entry->slot].code != RECORD_LEFT) {
+      entry->done(entry, STATUS_OK, &outcomes[entry->slot], now_ms);
+      continue;
+    }
+    entry->left = true;
+    if (last == NULL)
+      left = entry;
+    else
+      last->next = entry;
+    last = entry;
+    count++;
+  }
+  put_back(partition, left, last, count);
 }
 
 /* ---- Calls */
@@ -211,6 +257,7 @@ static void begin_call(struct batcher_call *call) {
     if (wave->calls++ == 0) {
       wave->items = 0;
       wave->sent_us = batcher->now_us;
+      wave->answered_us = 0;
     }
     wave->items += call->items;
   }
@@ -238,7 +285,7 @@ static void send_sections(struct batcher *batcher) {
   batcher->section_count = 0;
   if (count == 0) return;
   if (batcher->merge.count > 0) metric_observe(batcher->batch_size, (double)batcher->merge.count);
-  enum status status = road->record(road->context, batcher->sections, count, call);
+  enum status status = road->record(road->context, batcher->renew, batcher->sections, count, call);
   while (status != STATUS_OK && call != NULL) {
     struct batcher_call *next = call->next;
     batcher_answer(call, status, NULL, NULL);
@@ -263,13 +310,20 @@ static void collect(struct batcher_call *call) {
 
 static size_t at_most(size_t waiting) { return waiting < BATCHER_CALL_MAX ? waiting : BATCHER_CALL_MAX; }
 
+static bool goes_by_renew(const struct partition *partition) {
+  return partition->first == NULL || (partition->not_plain == 0 && !partition->opening);
+}
+
 /* What waits in the partition, or nothing: a mark. Sent with send_sections. */
 static void add_section(struct partition *partition) {
   struct batcher *batcher = partition->batcher;
   struct merge *merge = &batcher->merge;
-  bool fits = batcher->section_count < SECTIONS_MAX && merge->count + at_most(partition->waiting) <= BATCHER_CALL_MAX;
+  bool renew = goes_by_renew(partition);
+  bool fits = renew == batcher->renew && batcher->section_count < SECTIONS_MAX &&
+              merge->count + at_most(partition->waiting) <= BATCHER_CALL_MAX;
   if (batcher->section_count > 0 && !(batcher->road.joins && fits)) send_sections(batcher);
   if (batcher->section_count == 0) merge_begin(merge, at_most(batcher->waiting));
+  batcher->renew = renew;
   merge_section(merge);
   struct batcher_call *call = take_call(partition, CALL_RECORD);
   collect(call);
@@ -291,13 +345,16 @@ static void drop_late(struct partition *partition) {
   }
 }
 
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static bool is_due(const struct partition *partition) {
   struct batcher *batcher = partition->batcher;
   if (partition->first == NULL || partition->outstanding == CALLS_PER_PARTITION) return false;
   if (partition->waiting >= WORTH_SENDING) return true;
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, partition->number)];
   if (wave->calls > 0) return false;
-  int64_t next_us = wave->sent_us + WAVE_SPACING_US, quiet_us = batcher->added_us + QUIET_US;
+  int64_t next_us = later(wave->sent_us + WAVE_SPACING_US, wave->answered_us + RETURN_US);
+  int64_t quiet_us = later(batcher->added_us, wave->answered_us) + QUIET_US;
   if (quiet_us < next_us) next_us = quiet_us;
   if (wave->items < DENSE || next_us <= batcher->now_us) return true;
   if (batcher->gather_us == 0 || next_us < batcher->gather_us) batcher->gather_us = next_us;
@@ -305,7 +362,7 @@ static bool is_due(const struct partition *partition) {
 }
 
 static void send_waiting(struct batcher *batcher) {
-  struct partition *touched = batcher->touched, *due = NULL;
+  struct partition *touched = batcher->touched, *due[2] = {NULL, NULL}; /* by goes_by_renew: so each script has one call */
   batcher->touched = NULL;
   batcher->gather_us = 0;
   while (touched != NULL) { /* all are judged before the first is sent */
@@ -314,15 +371,18 @@ static void send_waiting(struct batcher *batcher) {
     partition->touched = false;
     drop_late(partition);
     if (is_due(partition)) {
-      partition->next_due = due;
-      due = partition;
+      bool renew = goes_by_renew(partition);
+      partition->next_due = due[renew];
+      due[renew] = partition;
     } else if (partition->first != NULL) {
       touch(partition);
     }
   }
-  for (; due != NULL; due = due->next_due) {
-    add_section(due);
-    if (due->first != NULL) touch(due);
+  for (int renew = 0; renew < 2; renew++) {
+    for (struct partition *partition = due[renew]; partition != NULL; partition = partition->next_due) {
+      add_section(partition);
+      if (partition->first != NULL) touch(partition);
+    }
   }
   send_sections(batcher);
 }
@@ -343,6 +403,12 @@ static void note_success(struct partition *partition, const struct batcher_call 
     metric_add_seconds(batcher->deaf_seconds, (double)head->deaf_ms / 1000 / batcher->road.partitions);
   for (size_t i = 0; head != NULL && i < FIELD_REPLY_COUNT; i++)
     if (head->field_replies[i] > 0) metric_add(batcher->field_replies[i], head->field_replies[i]);
+}
+
+static void note_openings(struct partition *partition, const struct record_outcome *outcomes, size_t count) {
+  size_t renewed = 0;
+  for (size_t i = 0; i < count; i++) renewed += outcomes[i].code == RECORD_RENEWED;
+  if (count > 0) partition->opening = 2 * renewed < count;
 }
 
 static void release(struct batcher *batcher) {
@@ -366,9 +432,14 @@ void batcher_answer(struct batcher_call *call, enum status status, const struct 
   call->entries = NULL;
   partition->outstanding--;
   batcher->outstanding--;
-  if (call->items > 0) batcher->waves[call->server].calls--;
+  if (call->items > 0 && --batcher->waves[call->server].calls == 0) batcher->answered = true;
   batcher->marks_us = 0;
-  answer_all(entries, status, outcomes, head == NULL ? 0 : head->now_ms);
+  if (outcomes != NULL) {
+    note_openings(partition, outcomes, call->items);
+    answer_recorded(partition, entries, outcomes, head->now_ms);
+  } else {
+    answer_all(entries, status);
+  }
   if (batcher->closed && batcher->outstanding == 0) release(batcher);
 }
 
@@ -382,7 +453,7 @@ void batcher_free(struct batcher *batcher) {
     for (size_t call = 0; call < CALLS_PER_PARTITION; call++) {
       struct batcher_entry *entries = partition->calls[call].entries;
       partition->calls[call].entries = NULL;
-      answer_all(entries, STATUS_CLOSED, NULL, 0);
+      answer_all(entries, STATUS_CLOSED);
     }
   }
   if (--batcher->outstanding == 0) release(batcher);
@@ -442,8 +513,17 @@ void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void
   (void)keep_marks(batcher);
 }
 
+static void note_answered(struct batcher *batcher) {
+  for (uint32_t i = 0; batcher->answered && i < batcher->road.partitions; i++) {
+    struct wave *wave = &batcher->waves[i];
+    if (wave->calls == 0 && wave->answered_us == 0) wave->answered_us = batcher->now_us;
+  }
+  batcher->answered = false;
+}
+
 int64_t batcher_after_pass(struct batcher *batcher) {
   batcher->now_us = batcher->road.now_us(batcher->road.context);
+  note_answered(batcher);
   send_waiting(batcher);
   int64_t wait_us = keep_marks(batcher);
   if (batcher->gather_us > 0 && batcher->gather_us - batcher->now_us < wait_us) wait_us = batcher->gather_us - batcher->now_us;

@@ -62,9 +62,11 @@ static void answered(void *context, enum status status, const redisReply *reply)
   batcher_answer(context, status, NULL, NULL);
 }
 
-static enum status road_record(void *context, const struct record_section *sections, size_t count, struct batcher_call *first) {
+static enum status road_record(void *context, bool renew, const struct record_section *sections, size_t count,
+                               struct batcher_call *first) {
   struct redis_road *road = context;
-  enum status status = store_record_encode(road->call, road->target, &road->options, sections, count);
+  enum status status =
+      (renew ? store_renew_encode : store_record_encode)(road->call, road->target, &road->options, sections, count);
   return status != STATUS_OK ? status : redis_link_send(road->link, sections[0].partition, road->call, recorded, first);
 }
 

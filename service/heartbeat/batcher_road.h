@@ -8,7 +8,8 @@
 struct batcher_call;
 
 /* The three calls return STATUS_OK when batcher_answer() will be called for `call`, once and later (never from inside); any other
- * status: nothing was sent. Of record, for `first` and each that batcher_call_next() gives, in the sections' order. */
+ * status: nothing was sent. Of record, for `first` and each that batcher_call_next() gives, in the sections' order; renew: by
+ * renew_heartbeats. */
 struct batcher_road {
   void *context;
   uint32_t partitions;
@@ -16,7 +17,8 @@ struct batcher_road {
   bool (*ready)(void *context, uint32_t partition);
   uint32_t (*server)(void *context, uint32_t partition); /* which one has it, a number below partitions; any where none has */
   bool joins;                                            /* all are on one server, and a script call may have several sections */
-  enum status (*record)(void *context, const struct record_section *sections, size_t count, struct batcher_call *first);
+  enum status (*record)(void *context, bool renew, const struct record_section *sections, size_t count,
+                        struct batcher_call *first);
   enum status (*probe)(void *context, uint32_t partition, struct batcher_call *call);
   enum status (*unlisten)(void *context, uint32_t partition, struct batcher_call *call);
   void (*flush)(void *context);

@@ -36,6 +36,7 @@ static void judge(struct intake_item *item, const struct record_outcome *outcome
     intake->not_opened++;
     break;
   case RECORD_BACKLOG: item->verdict = INTAKE_BACKLOG; break;
+  case RECORD_LEFT: unavailable(item, STATUS_PROTOCOL); break; /* never: the batcher keeps them */
   case RECORD_STALE:
     item->verdict = INTAKE_STALE;
     intake->stale++;

@@ -72,6 +72,7 @@ static int64_t after_pass(void *context) {
   struct api_worker *worker = context;
   int64_t sleep_us = -1;
   http_server_run(worker->public.server);
+  loop_read_clock(worker->public.loop); /* the answers have taken their time */
   if (worker->public.batcher != NULL) sleep_us = batcher_after_pass(worker->public.batcher);
   if (worker->phase == DRAINING && is_idle(&worker->public)) unlisten(worker);
   return sooner(sleep_us, http_server_sleep_us(worker->public.server));

@@ -12,7 +12,7 @@ enum part {
   SESSION = 4,
   CUTOFF = 8,
   ROWS = 16,
-  RENEW = 32,
+  SECTIONS = 32,
   PARTITION = 64,
   PRELUDE = BASE | PARTITION
 };
@@ -54,8 +54,8 @@ static enum status assemble(struct buf *out, enum redis_dialect dialect, enum sc
   const struct {
     enum part part;
     const char *file;
-  } parts[] = {{BASE, "prelude.lua"}, {PARTITION, "partition.lua"}, {FIELD, field_files[dialect]},
-               {RENEW, "renew.lua"},  {SESSION, "session.lua"},     {CUTOFF, "cutoff.lua"},
+  } parts[] = {{BASE, "prelude.lua"},      {PARTITION, "partition.lua"}, {FIELD, field_files[dialect]},
+               {SECTIONS, "sections.lua"}, {SESSION, "session.lua"},     {CUTOFF, "cutoff.lua"},
                {ROWS, "rows.lua"}};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
     if (!(scripts[script].parts & parts[i].part)) continue;

@@ -1,10 +1,10 @@
-/* store_record.c: record_heartbeats and unlisten. The hot path: all goes into one buffer, nothing is allocated once that has
- * grown. */
+/* store_record.c: renew_heartbeats, record_heartbeats and unlisten. The hot path: all goes into one buffer, nothing is allocated
+ * once that has grown. */
 #include "store_common.h"
 
 enum { OPTION_MAX = 24 };
 
-/* "90000" in the usual case; record_heartbeats.lua has the letters. */
+/* "90000" in the usual case; sections.lua has the letters. */
 static void add_option(struct redis_call *call, const struct record_item *item) {
   char text[OPTION_MAX], *end = text + sizeof text, *at = end;
   if (item->meta_action == META_SET) *--at = 'm';
@@ -59,15 +59,32 @@ static void add_keys(struct redis_call *call, const struct redis_target *target,
     call_bucket_keys(call, target, section->partition, section->items[i].tenant.id, section->items[i].bucket);
 }
 
+static void add_renew_keys(struct redis_call *call, const struct redis_target *target, const struct record_section *section) {
+  call_partition_key(call, target, PARTITION_CLOCK, section->partition);
+  call_partition_key(call, target, PARTITION_TENANT, section->partition);
+  for (size_t i = 0; i < section->count; i++) {
+    const struct record_item *item = &section->items[i];
+    call_bucket_key(call, target, BUCKET_LIVE, section->partition, item->tenant.id, item->bucket);
+    call_bucket_key(call, target, BUCKET_DUE, section->partition, item->tenant.id, item->bucket);
+  }
+}
+
+static const struct form {
+  enum script script;
+  size_t partition_keys, bucket_keys;
+  void (*add_keys)(struct redis_call *call, const struct redis_target *target, const struct record_section *section);
+} whole = {SCRIPT_RECORD_HEARTBEATS, SESSION_KEYS, BUCKET_KEY_COUNT, add_keys},
+  renew = {SCRIPT_RENEW_HEARTBEATS, 2, 2, add_renew_keys};
+
 bool store_record_joins(const struct redis_target *target) { return target->kind != TARGET_CLUSTER; }
 
-enum status store_record_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
-                                const struct record_section *sections, size_t section_count) {
+static enum status encode(const struct form *form, struct redis_call *call, const struct redis_target *target,
+                          const struct record_options *options, const struct record_section *sections, size_t section_count) {
   size_t never = target->kind == TARGET_CLUSTER, count = 0;
   for (size_t i = 0; i < section_count; i++) count += sections[i].count;
   if (count > STORE_ITEMS_MAX) return STATUS_TOO_LARGE;
-  call_begin(call, SCRIPT_RECORD_HEARTBEATS, section_count * SESSION_KEYS + count * BUCKET_KEY_COUNT + never);
-  for (size_t i = 0; i < section_count; i++) add_keys(call, target, &sections[i]);
+  call_begin(call, form->script, section_count * form->partition_keys + count * form->bucket_keys + never);
+  for (size_t i = 0; i < section_count; i++) form->add_keys(call, target, &sections[i]);
   /* While a cluster moves a slot, it refuses a call that names a key which is not there; others it takes as long as their keys
    * have not moved. Half a partition must not be heard while the other half is not: so each of these calls names such a key. */
   if (never) call_partition_key(call, target, PARTITION_NEVER, sections[0].partition);
@@ -81,6 +98,16 @@ enum status store_record_encode(struct redis_call *call, const struct redis_targ
     add_groups(call, sections[i].items, sections[i].count);
   }
   return call_end(call);
+}
+
+enum status store_record_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                                const struct record_section *sections, size_t section_count) {
+  return encode(&whole, call, target, options, sections, section_count);
+}
+
+enum status store_renew_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                               const struct record_section *sections, size_t section_count) {
+  return encode(&renew, call, target, options, sections, section_count);
 }
 
 static bool has_session(enum record_code code) {
@@ -99,7 +126,7 @@ static enum status decode_detail(const redisReply *detail, struct record_outcome
 static enum status decode_code(char letter, enum record_code *code, bool *detail) {
   *detail = letter >= 'A' && letter <= 'F';
   int number = letter - (*detail ? 'A' : '0');
-  if (number < RECORD_RENEWED || number > RECORD_STALE) return STATUS_PROTOCOL;
+  if (number < RECORD_RENEWED || number > RECORD_LEFT) return STATUS_PROTOCOL;
   *code = (enum record_code)number;
   return STATUS_OK;
 }

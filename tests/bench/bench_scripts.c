@@ -1,4 +1,4 @@
-/* bench_scripts: what record_heartbeats costs Redis, and what a device costs in memory, by itself, without the service.
+/* bench_scripts: what heartbeats cost Redis, and what a device costs in memory, by itself, without the service.
  *
  *   bench_scripts URL [--devices N] [--per-bucket N | --buckets N] [--tenants N] [--id-bytes N] [--batch N] [--seconds N |
  * --calls N]
@@ -135,7 +135,11 @@ static void make_fleet(struct bench *bench) {
   free(partition);
 }
 
-static void encode(struct bench *bench, struct redis_call *call, uint32_t partition, const uint32_t *devices, size_t count) {
+typedef enum status encoder(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                            const struct record_section *sections, size_t section_count);
+
+static void encode(struct bench *bench, encoder *encode_call, struct redis_call *call, uint32_t partition,
+                   const uint32_t *devices, size_t count) {
   struct record_item items[STORE_ITEMS_MAX];
   /* A pause between two runs is no outage, and ends no session. */
   const struct record_options options = {3600000, STR_LIT("bench"), INT64_MAX / 2};
@@ -147,8 +151,7 @@ static void encode(struct bench *bench, struct redis_call *call, uint32_t partit
                                     .ttl_ms = ttl_ms,
                                     .may_open = true};
   }
-  if (store_record_encode(call, bench->target, &options, &(struct record_section){partition, items, count}, 1))
-    die("encode", "failed");
+  if (encode_call(call, bench->target, &options, &(struct record_section){partition, items, count}, 1)) die("encode", "failed");
 }
 
 static void send(struct bench *bench, const uint32_t *partitions, size_t calls) {
@@ -167,7 +170,7 @@ static void open_sessions(struct bench *bench) {
   for (uint32_t p = 0; p < bench->partitions; p++) {
     for (uint32_t at = bench->first[p]; at < bench->first[p + 1]; at += 100) {
       uint32_t left = bench->first[p + 1] - at;
-      encode(bench, bench->calls[calls], p, bench->order + at, left < 100 ? left : 100);
+      encode(bench, store_record_encode, bench->calls[calls], p, bench->order + at, left < 100 ? left : 100);
       partitions[calls++] = p;
       if (calls == PIPELINE) {
         send(bench, partitions, calls);
@@ -192,7 +195,7 @@ static int64_t renew(struct bench *bench, int64_t until_us, int64_t calls) {
       for (size_t i = 0; i < (size_t)bench->batch; i++) {
         devices[i] = bench->order[bench->first[p] + (uint32_t)(next_random(bench) % members)];
       }
-      encode(bench, bench->calls[c], p, devices, (size_t)bench->batch);
+      encode(bench, store_renew_encode, bench->calls[c], p, devices, (size_t)bench->batch);
       partitions[c] = p;
     }
     send(bench, partitions, PIPELINE);

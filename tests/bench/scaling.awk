@@ -50,7 +50,7 @@ function service(   base) {
 function buckets(   f, fields, d, dialects, name) {
   split("8 16 32 64 128 1000", fields, " ")
   split("native hpexpire compat", dialects, " ")
-  printf "record_heartbeats alone, 64 devices a call, 100,000 devices in random order: Redis CPU µs a heartbeat, bytes a device\n"
+  printf "renew_heartbeats alone, 64 devices a call, 100,000 devices in random order: Redis CPU µs a heartbeat, bytes a device\n"
   printf "%-18s %18s %18s %18s\n", "fields per bucket", "native", "hpexpire", "compat (" compat ")"
   for (f = 1; f in fields; f++) {
     printf "%-18s", fields[f]

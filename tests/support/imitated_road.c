@@ -29,7 +29,8 @@ static uint32_t road_server(void *context, uint32_t partition) {
   return road.server[partition];
 }
 
-static enum status road_record(void *context, const struct record_section *sections, size_t count, struct batcher_call *first) {
+static enum status road_record(void *context, bool renew, const struct record_section *sections, size_t count,
+                               struct batcher_call *first) {
   (void)context;
   struct batcher_call *call = first;
   for (size_t i = 0; i < count; i++, call = batcher_call_next(call)) {
@@ -37,6 +38,7 @@ static enum status road_record(void *context, const struct record_section *secti
     if (status != STATUS_OK) return status;
     struct sent *sent = &road.sent[road.count - 1];
     sent->count = sections[i].count;
+    sent->renew = renew;
     if (sent->count > 0) memcpy(sent->items, sections[i].items, sent->count * sizeof sent->items[0]);
   }
   assert_null(call);
@@ -70,6 +72,12 @@ struct sent *next_sent(void) {
 }
 
 void answer(enum status status, enum record_code code) {
+  enum record_code codes[STORE_ITEMS_MAX];
+  for (size_t i = 0; i < STORE_ITEMS_MAX; i++) codes[i] = code;
+  answer_each(status, codes);
+}
+
+void answer_each(enum status status, const enum record_code *codes) {
   struct sent *sent = next_sent();
   assert_non_null(sent);
   road.answered++;
@@ -77,7 +85,7 @@ void answer(enum status status, enum record_code code) {
   struct record_outcome outcomes[STORE_ITEMS_MAX];
   assert_int_equal(batcher_call_items(sent->call), sent->count);
   for (size_t i = 0; i < sent->count; i++)
-    outcomes[i] = (struct record_outcome){.code = code, .session = {.ms = 1, .seq = (int64_t)i}};
+    outcomes[i] = (struct record_outcome){.code = codes[i], .session = {.ms = 1, .seq = (int64_t)i}};
   if (status == STATUS_OK && sent->kind == RECORD)
     batcher_answer(sent->call, status, &head, outcomes);
   else

@@ -16,6 +16,7 @@ struct sent {
   struct batcher_call *call;
   struct record_item items[STORE_ITEMS_MAX];
   size_t count;
+  bool renew; /* by renew_heartbeats */
 };
 struct imitated_road {
   int64_t now_us;
@@ -43,6 +44,7 @@ struct batcher_road road_functions(void);
 
 struct sent *next_sent(void);                           /* the oldest call not yet answered, or NULL */
 void answer(enum status status, enum record_code code); /* answers it */
+void answer_each(enum status status, const enum record_code *codes);
 /* Probes answered, nothing outstanding, marks not yet allowed. */
 void connect_up(void);
 

@@ -78,17 +78,37 @@ struct record_item stage_item(const struct stage *stage, const char *device, int
                               .want_detail = true};
 }
 
-static int64_t record(struct stage *stage, const struct record_item *items, size_t count, struct record_outcome *outcomes) {
+typedef enum status encoder(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
+                            const struct record_section *sections, size_t section_count);
+
+static int64_t record_by(encoder *encode, struct stage *stage, const struct record_item *items, size_t count,
+                         struct record_outcome *outcomes) {
   struct record_options options = {stage->outage_ms, str_from(stage->listener), stage->backlog_cap};
   struct record_section section = {0, items, count};
   struct record_reply head = {0};
-  redisReply *reply = run(stage, store_record_encode(stage->call, stage->target, &options, &section, 1));
+  redisReply *reply = run(stage, encode(stage->call, stage->target, &options, &section, 1));
   if (!reply) return 0;
   stage->status = store_record_decode(reply, 0, count, &head, outcomes);
   if (!stage->status) assert_int_equal(head.now_ms, STAGE_START_MS + stage->now);
   for (size_t i = 0; i < count; i++) outcomes[i].meta = STR_NONE; /* borrowed from what is freed here */
   freeReplyObject(reply);
   return head.deaf_ms;
+}
+
+static int64_t record(struct stage *stage, const struct record_item *items, size_t count, struct record_outcome *outcomes) {
+  return record_by(store_record_encode, stage, items, count, outcomes);
+}
+
+void stage_renew_all(struct stage *stage, const struct record_item *items, size_t count, struct record_outcome *outcomes) {
+  (void)record_by(store_renew_encode, stage, items, count, outcomes);
+  must(stage, STATUS_OK);
+}
+
+enum record_code stage_renew(struct stage *stage, const char *device, int64_t ttl_ms) {
+  struct record_item item = stage_item(stage, device, ttl_ms);
+  struct record_outcome outcome = {0};
+  stage_renew_all(stage, &item, 1, &outcome);
+  return outcome.code;
 }
 
 struct record_outcome stage_try_record(struct stage *stage, const struct record_item *item) {

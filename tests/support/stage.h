@@ -43,6 +43,9 @@ struct record_outcome stage_try_record(struct stage *stage, const struct record_
 void stage_record_all(struct stage *stage, const struct record_item *items, size_t count, struct record_outcome *outcomes);
 struct record_item stage_item(const struct stage *stage, const char *device, int64_t ttl_ms);
 struct record_outcome stage_beat(struct stage *stage, const char *device, int64_t ttl_ms); /* with detail */
+/* By renew_heartbeats; RECORD_LEFT where that leaves it. */
+void stage_renew_all(struct stage *stage, const struct record_item *items, size_t count, struct record_outcome *outcomes);
+enum record_code stage_renew(struct stage *stage, const char *device, int64_t ttl_ms);
 int64_t stage_mark(struct stage *stage); /* an empty batch; what it added to P */
 int64_t stage_mark_as(struct stage *stage, const char *listener);
 

@@ -131,6 +131,30 @@ static void test_dense_waves_keep_a_distance(void **state) {
   while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
 }
 
+/* ... and 0.1 ms after the answers to it, since those who got them may send again. */
+static void test_dense_waves_let_the_answered_return(void **state) {
+  (void)state;
+  connect_up();
+  static struct beat beats[20], more[4];
+  static char names[LENGTH(beats)][8];
+  for (size_t i = 0; i < LENGTH(beats); i++) {
+    snprintf(names[i], sizeof names[i], "d%zu", i);
+    beats[i] = beat_of("t", names[i], 1);
+    add_to(0, &beats[i]);
+  }
+  (void)batcher_after_pass(batcher);
+  unsigned records = road.records;
+  road.now_us += 700; /* Redis took longer than the distance */
+  answer(STATUS_OK, RECORD_RENEWED);
+  for (size_t i = 0; i < LENGTH(more); i++, road.now_us += 40) {
+    more[i] = beat_of("t", "more", 1);
+    add_to(0, &more[i]);
+    (void)batcher_after_pass(batcher);
+    assert_int_equal(road.records, records + (i == 3));
+  }
+  answer(STATUS_OK, RECORD_RENEWED);
+}
+
 /* ... or when nothing more comes. */
 static void test_a_dense_wave_leaves_when_no_more_come(void **state) {
   (void)state;
@@ -149,6 +173,113 @@ static void test_a_dense_wave_leaves_when_no_more_come(void **state) {
   answer(STATUS_OK, RECORD_RENEWED);
 }
 
+/* ---- By which script */
+
+/* What is under way to a partition goes by renew_heartbeats. */
+static bool renews(uint32_t partition) {
+  for (size_t i = road.answered; i < road.count; i++)
+    if (road.sent[i].partition == partition) return road.sent[i].renew;
+  fail_msg("nothing is under way to partition %u", partition);
+  return false;
+}
+
+static void test_plain_heartbeats_are_renewals(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[3] = {beat_of("t", "a", 1), beat_of("t", "b", 1), beat_of("t", "c", 1)};
+  beats[1].entry.item.want_detail = true;
+  for (uint32_t i = 0; i < LENGTH(beats); i++) add_to(i % PARTITIONS, &beats[i]);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, 2); /* a call for each script */
+  assert_true(renews(0));
+  assert_false(renews(1));
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+  beats[1].entry.item.want_detail = false;
+  beats[2].entry.item.meta_action = META_REMOVE;
+  for (uint32_t i = 0; i < LENGTH(beats); i++) add_to(i % PARTITIONS, &beats[i]);
+  (void)batcher_after_pass(batcher);
+  assert_false(renews(0)); /* the plain one goes with the other */
+  assert_true(renews(1));
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+  for (size_t i = 0; i < LENGTH(beats); i++) assert_int_equal(beats[i].answers, 2);
+}
+
+static void test_marks_are_renewals_of_nothing(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beat = beat_of("t", "a", 1);
+  add_to(0, &beat);
+  (void)batcher_after_pass(batcher);
+  answer(STATUS_OK, RECORD_OPENED);
+  road.now_us += 30000;
+  (void)batcher_after_pass(batcher);
+  assert_non_null(next_sent());
+  assert_int_equal(next_sent()->count, 0);
+  assert_true(next_sent()->renew);
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+}
+
+/* It is answered once, when record_heartbeats has done it, and it is still the first. */
+static void test_what_is_left_goes_to_the_other_script(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[5] = {beat_of("t", "a", 1), beat_of("t", "b", 1), beat_of("t", "c", 1), beat_of("t", "d", 1),
+                          beat_of("t", "e", 1)};
+  for (size_t i = 0; i < 4; i++) add_to(0, &beats[i]);
+  (void)batcher_after_pass(batcher);
+  assert_true(renews(0));
+  add_to(0, &beats[4]);
+  answer_each(STATUS_OK, (const enum record_code[]){RECORD_RENEWED, RECORD_LEFT, RECORD_RENEWED, RECORD_LEFT});
+  assert_int_equal(beats[0].answers + beats[2].answers, 2);
+  assert_int_equal(beats[1].answers + beats[3].answers + beats[4].answers, 0);
+  (void)batcher_after_pass(batcher);
+  assert_false(renews(0));
+  static const char *const order[] = {"b", "d", "e"};
+  assert_int_equal(next_sent()->count, LENGTH(order));
+  for (size_t i = 0; i < LENGTH(order); i++) assert_true(str_equal(next_sent()->items[i].device, str_from(order[i])));
+  answer(STATUS_OK, RECORD_OPENED);
+  for (size_t i = 0; i < LENGTH(beats); i++) assert_int_equal(beats[i].answers, 1);
+  assert_int_equal(beats[1].code, RECORD_OPENED);
+}
+
+/* Who comes back after an outage, all at once, does not ask twice. */
+static void test_where_most_are_opened_renewing_is_not_tried(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[3] = {beat_of("t", "a", 1), beat_of("t", "b", 1), beat_of("t", "c", 1)};
+  const enum record_code most[] = {RECORD_LEFT, RECORD_LEFT, RECORD_RENEWED};
+  for (size_t i = 0; i < LENGTH(beats); i++) add_to(0, &beats[i]);
+  (void)batcher_after_pass(batcher);
+  answer_each(STATUS_OK, most);
+  static const struct {
+    enum record_code answer;
+    bool then_renews;
+  } calls[] = {{RECORD_OPENED, false}, {RECORD_OPENED, false}, {RECORD_RENEWED, true}, {RECORD_RENEWED, true}};
+  (void)batcher_after_pass(batcher); /* those two */
+  assert_false(renews(0));
+  for (size_t i = 0; i < LENGTH(calls); i++) {
+    answer(STATUS_OK, calls[i].answer);
+    add_to(0, &beats[2]);
+    (void)batcher_after_pass(batcher);
+    assert_int_equal(renews(0), calls[i].then_renews);
+  }
+  answer(STATUS_OK, RECORD_RENEWED);
+}
+
+static void test_what_is_left_is_answered_when_the_batcher_ends(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beat = beat_of("t", "a", 1);
+  add_to(0, &beat);
+  (void)batcher_after_pass(batcher);
+  answer(STATUS_OK, RECORD_LEFT);
+  assert_int_equal(beat.answers, 0);
+  batcher_free(batcher);
+  assert_int_equal(beat.answers, 1);
+  assert_int_equal(beat.status, STATUS_CLOSED);
+  batcher = NULL; /* freed once */
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, road_set_up, road_tear_down)
   const struct CMUnitTest tests[] = {
@@ -160,7 +291,13 @@ int main(void) {
       TEST(test_what_is_worth_a_call_does_not_wait_for_the_wave),
       TEST(test_where_heartbeats_are_few_none_waits),
       TEST(test_dense_waves_keep_a_distance),
+      TEST(test_dense_waves_let_the_answered_return),
       TEST(test_a_dense_wave_leaves_when_no_more_come),
+      TEST(test_plain_heartbeats_are_renewals),
+      TEST(test_marks_are_renewals_of_nothing),
+      TEST(test_what_is_left_goes_to_the_other_script),
+      TEST(test_where_most_are_opened_renewing_is_not_tried),
+      TEST(test_what_is_left_is_answered_when_the_batcher_ends),
   };
   return cmocka_run_group_tests(tests, road_metrics_up, road_metrics_down);
 }

@@ -152,6 +152,25 @@ static void test_heartbeats(void **state) {
   redis_call_free(call);
 }
 
+/* Of a partition only the clock and the tenants' settings, of a bucket only what a renewal touches. */
+static void test_renewals(void **state) {
+  (void)state;
+  struct redis_call *call = new_call();
+  struct record_options options = {200, STR_LIT("me"), 1000};
+  struct record_item items[2] = {item_of("a", 1, "d0"), item_of("a", 2, "d1")};
+  items[1].may_open = false;
+  const struct record_section sections[2] = {{0, items, 2}, {3, NULL, 0}};
+  assert_status(STATUS_OK, store_renew_encode(call, &target, &options, sections, 2));
+  assert_string_equal(text_of(call), "*28 $7 EVALSHA " SHA " $1 8 "
+                                     "$26 prod:presence:clock:v1:{0} $27 prod:presence:tenant:v1:{0} "
+                                     "$29 prod:presence:live:v1:{0}:a:1 $28 prod:presence:due:v1:{0}:a:1 "
+                                     "$29 prod:presence:live:v1:{0}:a:2 $28 prod:presence:due:v1:{0}:a:2 "
+                                     "$26 prod:presence:clock:v1:{3} $27 prod:presence:tenant:v1:{3} " SHA
+                                     " $3 200 $2 me $4 1000 $1 2 $1 1 $1 a $4 3:40 $1 2 $5 90000 $1 1 $2 d0 "
+                                     "$6 90000n $1 1 $2 d1 $1 0 $1 0 ");
+  redis_call_free(call);
+}
+
 static void test_long_and_short_keys(void **state) {
   (void)state;
   char env[101];
@@ -288,7 +307,7 @@ static void test_record_replies_that_are_wrong(void **state) {
       "*1\r\n*1\r\n$2\r\nok\r\n",
       "*1\r\n*4\r\n$2\r\nko\r\n:1\r\n:0\r\n$1\r\n0\r\n",
       "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$2\r\n00\r\n*0\r\n",                                   /* codes for two */
-      "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n6\r\n*0\r\n",                                    /* no such code */
+      "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n7\r\n*0\r\n",                                    /* no such code */
       "*1\r\n*5\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nA\r\n*0\r\n",                                    /* the detail is missing */
       "*1\r\n*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\n0\r\n*0\r\n*0\r\n",                              /* one too many */
       "*1\r\n*6\r\n$2\r\nok\r\n:1\r\n:0\r\n$1\r\nD\r\n*0\r\n*3\r\n$3\r\n1-0\r\n:1\r\n$0\r\n\r\n", /* no session to tell of */
@@ -330,6 +349,7 @@ int main(void) {
       cmocka_unit_test(test_bucket_members),
       cmocka_unit_test(test_tick),
       cmocka_unit_test(test_heartbeats),
+      cmocka_unit_test(test_renewals),
       cmocka_unit_test(test_long_and_short_keys),
       cmocka_unit_test(test_fixed_run_id),
       cmocka_unit_test(test_limits),

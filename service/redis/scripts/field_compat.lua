@@ -3,6 +3,8 @@
 
 local field_replies = {}
 
+local function live_is_kept() end
+
 local function live_look(live, due, device)
   local value = call('HGET', live, device)
   local score = value and call('ZSCORE', due, device)

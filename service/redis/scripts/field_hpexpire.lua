@@ -4,6 +4,8 @@
 local field_replies = {}
 local function note(reply) field_replies[reply] = (field_replies[reply] or 0) + 1 end
 
+local function live_is_kept(kept) redis.set_repl(kept and redis.REPL_ALL or redis.REPL_NONE) end
+
 local function live_renew(live, due, device, deadline)
   local value = call('HGET', live, device)
   if value then note(call('HPEXPIREAT', live, deadline, 'FIELDS', 1, device)[1]) end

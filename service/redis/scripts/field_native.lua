@@ -5,6 +5,9 @@
 local field_replies = {}
 local function note(reply) field_replies[reply] = (field_replies[reply] or 0) + 1 end
 
+-- Whether what the live view is told goes to the file and the replicas. It does by itself; who says otherwise says so again.
+local function live_is_kept(kept) redis.set_repl(kept and redis.REPL_ALL or redis.REPL_NONE) end
+
 -- The value of a live field, with its expiry moved to deadline; false where there is none. Moving before the value is judged does
 -- no harm: a field that turns out not to count is written anew or removed in the same script.
 local function live_renew(live, due, device, deadline)

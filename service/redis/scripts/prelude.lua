@@ -1,5 +1,5 @@
 -- prelude.lua: stands before every script but adopt, lease and served. After it partition.lua reads the clock, and stops where the
--- server is not adopted; only record_heartbeats, which is about several partitions, does that by itself.
+-- server is not adopted; only calls about several partitions (sections.lua) do that by themselves.
 --
 --   KEYS[1]  clock
 --   ARGV[1]  run_id of the server that the caller talks to; in rebuild the token it is rebuilt under
@@ -23,13 +23,13 @@ local function text(number) return string.format('%.0f', number) end
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local at = 0 -- the keys of the partition at hand stand behind KEYS[at]
-local run_id, seen, P, L, outage
+local run_id, seen, P, L, outage, mark
 
--- The partition's clock; false where the server is not adopted.
-local function read_clock()
-  local clock = call('HMGET', KEYS[at + 1], 'run_id', 'ingest_seen', 'paused')
+-- The partition's clock, with the mark of that name; false where the server is not adopted.
+local function read_clock(name)
+  local clock = call('HMGET', KEYS[at + 1], 'run_id', 'ingest_seen', 'paused', name or '')
   if clock[1] ~= ARGV[1] and call('HGET', KEYS[at + 1], 'rebuild') ~= ARGV[1] then return false end
-  run_id, seen, P = clock[1], tonumber(clock[2]), tonumber(clock[3])
+  run_id, seen, P, mark = clock[1], tonumber(clock[2]), tonumber(clock[3]), tonumber(clock[4])
   return true
 end
 

@@ -1,30 +1,9 @@
--- record_heartbeats.lua: heartbeats, and the mark that says we hear. It has a section for each partition, all on one server; one with
--- no devices is a tick. Its first half is renew.lua.
+-- record_heartbeats.lua: heartbeats, and the mark that says we hear: those that open or change something, or want to be told more
+-- (and any other in the same call). Plain renewals go by renew_heartbeats.
 --
---   KEYS        per section: clock, next, transitions, closed, count, tenant;
---               then per device, in the order of ARGV: live, session, due, meta of its bucket
---   the last    in a cluster: a key that is never there (see store_record_encode)
---   ARGV[1]     run_id
---   ARGV[2]     outage_ms: a longer gap without a mark stopped the presence clock
---   ARGV[3]     listener: the name of the caller's mark; '' for none
---   ARGV[4]     backlog_cap: entries in the stream from which no session is opened
---   ARGV[5]     number of sections; per section:
---   tenants     number of tenants, then per tenant: id, "generation:buckets"
---   groups      number of groups, then the groups of devices that ask for the same; each device once:
---               ttl_ms, followed by letters where the case is not the usual one:
---                 n  a new session may not be opened     r  answer session, start and metadata too
---                 x  remove the metadata                 m  each device is followed by new metadata
---               number of devices, the devices
---
--- Reply: per section {'initialising'}, an error, or {'ok', now, what was added to P, codes, {field reply, how often, ...}, detail,
--- detail, ...}; the field replies, of all sections, are in the first of those. codes is '' where all devices were renewed and none
--- has a detail, else one character a device:
---   0 renewed, 1 opened, 2 the old session was over: closed, and a new one opened, 3 not opened, 4 not opened for the backlog,
---   5 settings of an older generation; A, B, C are 0, 1, 2 with a detail, which devices get that asked and have an open session
--- detail: {session, start, metadata or ''}, in the devices' order
---
--- A bucket's keys stand as often as it has devices: that costs Lua less than an index for each device would, since a call's devices
--- mostly are of as many buckets.
+--   KEYS        per section: clock, next, transitions, closed, count, tenant; then per device: live, session, due, meta of its bucket
+--   ARGV, reply: sections.lua
+local backlog_cap = tonumber(ARGV[4])
 local backlogged
 local function is_backlogged()
   if backlogged == nil then backlogged = call('XLEN', KEYS[at + 3]) >= backlog_cap end
@@ -61,16 +40,16 @@ end
 local detailed = {['0'] = 'A', ['1'] = 'B', ['2'] = 'C'}
 
 -- The device's code. Details go into the section's reply.
-local function finish(item, reply)
-  local k, device, group, code, session = item.k, item.device, item.group, item.code, nil
-  if code == '5' then return code end
-  if code == '0' then
-    session = group.detail and parse(item.value)
+local function record(k, device, group, tail, meta, reply)
+  local value, code, session = live_renew(KEYS[k], KEYS[k + 2], device, text(now + group.ttl)), '0', nil
+  if value and sub(value, -#tail) == tail then
+    call('ZADD', KEYS[k + 2], L + group.ttl, device)
+    session = group.detail and parse(value)
   else
-    code, session = judge(k, device, group, item.value, item.meta)
+    code, session = judge(k, device, group, value, meta)
   end
   if code == '0' then
-    if group.meta then call('HSET', KEYS[k + 3], device, item.meta) end
+    if group.meta then call('HSET', KEYS[k + 3], device, meta) end
     if group.remove then call('HDEL', KEYS[k + 3], device) end
   end
   if not group.detail or not session then return code end
@@ -78,20 +57,21 @@ local function finish(item, reply)
   return detailed[code]
 end
 
-local function finish_section(section, reply)
-  at, P, L = section.at, section.P, section.L
+return each_section(read_sections(6, 4), function(section)
+  if not read_clock('l:' .. listener) then return {'initialising'} end
+  local reply, codes, k = {'ok', now, hear(0), '', {}}, {}, at + 7
+  local stale = stale_tenants(section, KEYS[at + 6])
   backlogged, opened, bounds = nil, {}, {}
-  local codes = {}
-  for i = 1, section.total do codes[i] = '0' end
-  for _, item in ipairs(section.rest) do codes[item.n] = finish(item, reply) end
+  for g = 1, #section do
+    local group = section[g]
+    local tail = tail_of(group)
+    for i = group.first, group.first + (group.count - 1) * group.step, group.step do
+      local old = stale and is_of(stale, KEYS[k])
+      codes[#codes + 1] = old and '5' or record(k, ARGV[i], group, tail, group.meta and ARGV[i + 1] or '', reply)
+      k = k + 4
+    end
+  end
   settle()
   reply[4] = table.concat(codes)
-end
-
-for s = 1, #sections do
-  if sections[s].rest then
-    local done, why = pcall(finish_section, sections[s], replies[s])
-    if not done then replies[s] = failure(why) end
-  end
-end
-return reply_of_all()
+  return reply
+end)
