@@ -43,8 +43,13 @@ enum status batcher_new(const struct redis_target *target, struct redis_link *li
 void batcher_free(struct batcher *batcher);
 /* STATUS_FULL, STATUS_UNAVAILABLE: not taken, done() is not called. */
 enum status batcher_add(struct batcher *batcher, uint32_t partition, struct batcher_entry *entry) MUST_CHECK;
+/* Whether clients are connected that have no request under way. Where there are none a gathering wave has nothing to wait for. */
+void batcher_expect(struct batcher *batcher, bool more_may_come);
 /* For the loop's after-pass hook: sends, marks, flushes the link; returns the longest sleep in us. */
 int64_t batcher_after_pass(struct batcher *batcher);
+/* Heartbeats come densely, and none that comes now can leave before Redis has answered: to look at each of them at once costs
+ * more than to look at several together. */
+bool batcher_rests(const struct batcher *batcher);
 /* Takes this loop's marks away and stops marking (an orderly stop); done() when Redis has answered or can't. */
 void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void *context);
 /* True while the partition's last call succeeded: its heartbeats can be taken. */

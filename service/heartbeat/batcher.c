@@ -12,14 +12,14 @@
  * waves: the next one leaves when the last one is answered, and is one script call where it can be. What a call costs Redis
  * besides the heartbeats in it is as much as two of them cost. WORTH_SENDING of them have nothing more to gain and do not wait.
  * Where heartbeats come densely, so that the last wave had DENSE of them, the next one gathers more: until WAVE_SPACING_US after
- * the last and RETURN_US after its answers, since who has been answered may send again; or until none has come for QUIET_US. */
+ * the last and QUIET_US after its answers, since who has been answered may send again; or until none has come for QUIET_US, or
+ * every client waits. A wave finds the caches cold, which costs as much as ten heartbeats or more. */
 enum {
   CALLS_PER_PARTITION = 1,
   WORTH_SENDING = 32,
   WAVE_SPACING_US = 500,
-  DENSE = 8,
-  RETURN_US = 100,
-  QUIET_US = 50,
+  DENSE = 4,
+  QUIET_US = 200,
   SECTIONS_MAX = 64,
   LATE_CHECK_US = 100000
 };
@@ -71,6 +71,7 @@ struct batcher {
   size_t outstanding;
   struct wave *waves; /* by server */
   int64_t added_us;   /* the last heartbeat */
+  bool nobody_else;   /* every client waits for an answer */
   bool answered;      /* a wave was, since the last pass */
   int64_t gather_us;  /* until when a wave that could be sent gathers more; 0: none does */
   struct partition *touched;
@@ -353,10 +354,10 @@ static bool is_due(const struct partition *partition) {
   if (partition->waiting >= WORTH_SENDING) return true;
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, partition->number)];
   if (wave->calls > 0) return false;
-  int64_t next_us = later(wave->sent_us + WAVE_SPACING_US, wave->answered_us + RETURN_US);
+  int64_t next_us = later(wave->sent_us + WAVE_SPACING_US, wave->answered_us + QUIET_US);
   int64_t quiet_us = later(batcher->added_us, wave->answered_us) + QUIET_US;
   if (quiet_us < next_us) next_us = quiet_us;
-  if (wave->items < DENSE || next_us <= batcher->now_us) return true;
+  if (wave->items < DENSE || batcher->nobody_else || next_us <= batcher->now_us) return true;
   if (batcher->gather_us == 0 || next_us < batcher->gather_us) batcher->gather_us = next_us;
   return false;
 }
@@ -530,6 +531,13 @@ int64_t batcher_after_pass(struct batcher *batcher) {
   batcher->road.flush(batcher->road.context);
   finish_unlisten(batcher);
   return wait_us;
+}
+
+void batcher_expect(struct batcher *batcher, bool more_may_come) { batcher->nobody_else = !more_may_come; }
+
+bool batcher_rests(const struct batcher *batcher) {
+  const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, 0)];
+  return batcher->road.joins && wave->calls > 0 && wave->items >= DENSE;
 }
 
 bool batcher_hears(const struct batcher *batcher, uint32_t partition) { return batcher->partitions[partition].hearing.answering; }

@@ -23,6 +23,7 @@ enum {
   FILES_OTHER = 128,        /* descriptors that are no connections: sockets of Redis and PostgreSQL, epoll, log */
   FILES_PER_LOOP = 16,
   LISTENER_NAME_MAX = 96,
+  REST_US = 100,
   CUT_SHARE = 2, /* of the time for a stop: half of it passes before connections are cut */
 };
 
@@ -73,8 +74,13 @@ static int64_t after_pass(void *context) {
   int64_t sleep_us = -1;
   http_server_run(worker->public.server);
   loop_read_clock(worker->public.loop); /* the answers have taken their time */
-  if (worker->public.batcher != NULL) sleep_us = batcher_after_pass(worker->public.batcher);
+  if (worker->public.batcher != NULL) {
+    batcher_expect(worker->public.batcher, http_server_may_hear(worker->public.server));
+    sleep_us = batcher_after_pass(worker->public.batcher);
+  }
   if (worker->phase == DRAINING && is_idle(&worker->public)) unlisten(worker);
+  bool rest = worker->phase == RUNNING && worker->public.batcher != NULL && batcher_rests(worker->public.batcher);
+  if (http_server_rest(worker->public.server, rest)) return sooner(sleep_us, REST_US);
   return sooner(sleep_us, http_server_sleep_us(worker->public.server));
 }
 

@@ -172,9 +172,21 @@ out:
   return STATUS_OK;
 }
 
+static bool is_resting(const struct http_server *server) { return server->watch.events == 0; }
+
 void http_server_run(struct http_server *server) {
-  if (!server->run_due && http_server_sleep_us(server) != 0) return;
+  if (!server->run_due && !is_resting(server) && http_server_sleep_us(server) != 0) return;
   run_library(server);
+}
+
+bool http_server_may_hear(const struct http_server *server) {
+  const struct connection_list *lists = server->connections.lists;
+  return lists[CONNECTION_IDLE].head != NULL || lists[CONNECTION_RECEIVING].head != NULL ||
+         lists[CONNECTION_SENDING].head != NULL;
+}
+
+bool http_server_rest(struct http_server *server, bool rest) {
+  return loop_watch_change(server->loop, &server->watch, rest ? 0 : EPOLLIN) == STATUS_OK && rest;
 }
 
 int64_t http_server_sleep_us(struct http_server *server) {

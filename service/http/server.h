@@ -35,6 +35,12 @@ void http_server_run(struct http_server *server);
 /* The longest sleep in us the library allows, -1: any. 0 only while something is left to do. */
 int64_t http_server_sleep_us(struct http_server *server);
 
+/* A client is connected that has no request under way. */
+bool http_server_may_hear(const struct http_server *server);
+/* Until the next http_server_run, which then looks at all of them at once, new requests do not wake the loop. Returns whether it
+ * is so: the caller sees to a pass soon. */
+bool http_server_rest(struct http_server *server, bool rest);
+
 /* An orderly stop: takes what is in the listen queue, closes the listener, closes idle connections, lets the others end. */
 void http_server_drain(struct http_server *server);
 /* Connections go, whatever they do; those whose handler works stay until it has replied. */

@@ -108,18 +108,18 @@ static void send_wave(struct beat *beats, size_t count) {
 static void test_where_heartbeats_are_few_none_waits(void **state) {
   (void)state;
   connect_up();
-  struct beat beats[7];
+  struct beat beats[3];
   for (size_t count = 1; count <= LENGTH(beats); count++, road.now_us += 10) send_wave(beats, count);
 }
 
-/* In a dense stream a wave is sent 0.5 ms after the last one ... */
+/* In a dense stream, a heartbeat every 40 us, a wave is sent 0.5 ms after the last one ... */
 static void test_dense_waves_keep_a_distance(void **state) {
   (void)state;
   connect_up();
   struct beat beats[20], more[13];
   send_wave(beats, LENGTH(beats));
   unsigned records = road.records;
-  for (size_t i = 0; i < LENGTH(more); i++) { /* one every 40 us */
+  for (size_t i = 0; i < LENGTH(more); i++) {
     road.now_us += 40;
     more[i] = beat_of("t", "more", 1);
     add_to(i % PARTITIONS, &more[i]);
@@ -131,11 +131,11 @@ static void test_dense_waves_keep_a_distance(void **state) {
   while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
 }
 
-/* ... and 0.1 ms after the answers to it, since those who got them may send again. */
+/* ... and 0.2 ms after the answers to it, since those who got them may send again ... */
 static void test_dense_waves_let_the_answered_return(void **state) {
   (void)state;
   connect_up();
-  static struct beat beats[20], more[4];
+  static struct beat beats[20], more[6];
   static char names[LENGTH(beats)][8];
   for (size_t i = 0; i < LENGTH(beats); i++) {
     snprintf(names[i], sizeof names[i], "d%zu", i);
@@ -150,27 +150,68 @@ static void test_dense_waves_let_the_answered_return(void **state) {
     more[i] = beat_of("t", "more", 1);
     add_to(0, &more[i]);
     (void)batcher_after_pass(batcher);
-    assert_int_equal(road.records, records + (i == 3));
+    assert_int_equal(road.records, records + (i == 5));
   }
   answer(STATUS_OK, RECORD_RENEWED);
 }
 
-/* ... or when nothing more comes. */
-static void test_a_dense_wave_leaves_when_no_more_come(void **state) {
-  (void)state;
+/* One waits after a dense wave; returns how long it may. */
+static int64_t wait_after_dense_wave(struct beat *last) {
+  static struct beat beats[20];
   connect_up();
-  struct beat beats[20], last = beat_of("t", "last", 1);
   send_wave(beats, LENGTH(beats));
   unsigned records = road.records;
+  (void)batcher_after_pass(batcher); /* the answers are out */
   road.now_us += 10;
-  add_to(1, &last);
+  *last = beat_of("t", "last", 1);
+  add_to(1, last);
   int64_t wait_us = batcher_after_pass(batcher);
   assert_int_equal(road.records, records);
-  assert_true(wait_us > 0 && wait_us <= 50);
+  return wait_us;
+}
+
+/* ... or when nothing more comes ... */
+static void test_a_dense_wave_leaves_when_no_more_come(void **state) {
+  (void)state;
+  struct beat last;
+  int64_t wait_us = wait_after_dense_wave(&last);
+  assert_true(wait_us > 0 && wait_us <= 200);
+  unsigned records = road.records;
   road.now_us += wait_us;
   (void)batcher_after_pass(batcher);
   assert_int_equal(road.records, records + 1);
   answer(STATUS_OK, RECORD_RENEWED);
+}
+
+/* ... or can come. */
+static void test_a_dense_wave_leaves_when_every_client_waits(void **state) {
+  (void)state;
+  struct beat last;
+  (void)wait_after_dense_wave(&last);
+  unsigned records = road.records;
+  batcher_expect(batcher, false);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, records + 1);
+  answer(STATUS_OK, RECORD_RENEWED);
+}
+
+/* While a dense wave is under way nobody need look at each heartbeat that comes. */
+static void test_rests_while_a_dense_wave_is_under_way(void **state) {
+  (void)state;
+  connect_up();
+  static struct beat beats[4];
+  static const char *const names[LENGTH(beats)] = {"a", "b", "c", "d"};
+  for (size_t count = 3; count <= LENGTH(beats); count++) {
+    for (size_t i = 0; i < count; i++) {
+      beats[i] = beat_of("t", names[i], 1);
+      add_to(0, &beats[i]);
+    }
+    assert_false(batcher_rests(batcher));
+    (void)batcher_after_pass(batcher);
+    assert_int_equal(batcher_rests(batcher), count == 4);
+    answer(STATUS_OK, RECORD_RENEWED);
+    assert_false(batcher_rests(batcher));
+  }
 }
 
 /* ---- By which script */
@@ -233,6 +274,8 @@ static void test_what_is_left_goes_to_the_other_script(void **state) {
   assert_int_equal(beats[0].answers + beats[2].answers, 2);
   assert_int_equal(beats[1].answers + beats[3].answers + beats[4].answers, 0);
   (void)batcher_after_pass(batcher);
+  road.now_us += 1000;
+  (void)batcher_after_pass(batcher);
   assert_false(renews(0));
   static const char *const order[] = {"b", "d", "e"};
   assert_int_equal(next_sent()->count, LENGTH(order));
@@ -293,6 +336,8 @@ int main(void) {
       TEST(test_dense_waves_keep_a_distance),
       TEST(test_dense_waves_let_the_answered_return),
       TEST(test_a_dense_wave_leaves_when_no_more_come),
+      TEST(test_a_dense_wave_leaves_when_every_client_waits),
+      TEST(test_rests_while_a_dense_wave_is_under_way),
       TEST(test_plain_heartbeats_are_renewals),
       TEST(test_marks_are_renewals_of_nothing),
       TEST(test_what_is_left_goes_to_the_other_script),
