@@ -85,7 +85,7 @@ bench_program := build/debug/tests/bench/test_bench
 $(bench_program): tests/bench/test_bench.sh
 	@mkdir -p $(@D) && cp $< $@
 .PHONY: bench-ready
-bench-ready: $(BUILD)/bench_scripts $(bench_program)
+bench-ready: $(BUILD)/bench_scripts $(BUILD)/bench_http $(bench_program)
 
 include tests/ops/ops.mk
 

@@ -351,7 +351,7 @@ static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 static bool is_due(const struct partition *partition) {
   struct batcher *batcher = partition->batcher;
   if (partition->first == NULL || partition->outstanding == CALLS_PER_PARTITION) return false;
-  if (partition->waiting >= WORTH_SENDING) return true;
+  if (partition->waiting >= WORTH_SENDING || batcher->road.at_once) return true;
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, partition->number)];
   if (wave->calls > 0) return false;
   int64_t next_us = later(wave->sent_us + WAVE_SPACING_US, wave->answered_us + QUIET_US);

@@ -17,6 +17,7 @@ struct batcher_road {
   bool (*ready)(void *context, uint32_t partition);
   uint32_t (*server)(void *context, uint32_t partition); /* which one has it, a number below partitions; any where none has */
   bool joins;                                            /* all are on one server, and a script call may have several sections */
+  bool at_once;                                          /* a call costs nothing: heartbeats do not gather for it */
   enum status (*record)(void *context, bool renew, const struct record_section *sections, size_t count,
                         struct batcher_call *first);
   enum status (*probe)(void *context, uint32_t partition, struct batcher_call *call);

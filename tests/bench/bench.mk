@@ -1,6 +1,9 @@
-# The benchmark. bench_scripts drives the scripts without the service, bench_mqtt a broker.
+# The benchmark. bench_scripts drives the scripts without the service, bench_mqtt a broker;
+# bench_http is presenced but for one object.
 
 $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/bench_%.o $(library)
+	$(link)
+$(BUILD)/bench_http: $(call object,service/main.c tests/bench/bench_http.c) $(library)
 	$(link)
 
 # They set up their servers as tests do.
@@ -22,7 +25,7 @@ bench-webhooks: $(programs) $(BUILD)/tests/bench/bench_webhooks ## events a seco
 	@deploy/local/setup servers
 	@PRESENCE_BUILD_DIR=$(CURDIR)/$(BUILD) PRESENCE_ROOT=$(CURDIR) $(BUILD)/tests/bench/bench_webhooks
 
-bench_programs := $(programs) $(BUILD)/bench_scripts $(BUILD)/bench_mqtt
+bench_programs := $(programs) $(patsubst %,$(BUILD)/bench_%,scripts mqtt http)
 bench_setup = deploy/local/setup servers bench && { deploy/local/setup bench-npm || true; }
 bench: $(bench_programs) ## the service beside webdis, etcd, mosquitto, Fastify, nginx and the bare scripts; BENCH="--rounds 5 --lanes single,webdis"
 	@$(bench_setup)

@@ -97,14 +97,15 @@ start_storage() {
   export PRESENCE_SIM_TOKEN
 }
 
-# start_presenced NAME ARGUMENTS...: sets $started and $started_url; await_http knows when it is ready.
-start_presenced() {
-  local name=$1 port
-  shift
+# start_service PROGRAM NAME ARGUMENTS...: presenced or one like it; sets $started and $started_url; await_http knows when it is ready.
+start_service() {
+  local binary=$1 name=$2 port
+  shift 2
   port=$(free_port)
   started_url=http://127.0.0.1:$port
-  start "$name" "$build/presenced" --listen "127.0.0.1:$port" --threads 1 --log-level warn "$@"
+  start "$name" "$build/$binary" --listen "127.0.0.1:$port" --threads 1 --log-level warn "$@"
 }
+start_presenced() { start_service presenced "$@"; }
 
 ## Measuring
 

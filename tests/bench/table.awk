@@ -14,7 +14,7 @@ BEGIN {
   lane("mosquitto", "mosquitto, PINGREQ", "2 bytes there, 2 back, on a connection per device (here 64 devices); no Redis, no HTTP, " \
     "no token after CONNECT; an end is a will message, told once to who listens; a restart ends them all")
   lane("nginx", "nginx, empty 204", "no Redis, no token, nothing kept: the HTTP ceiling")
-  lane("http", "POST …/heartbeats, empty array", "the service without its Redis call: HTTP, token, body, parsing, reply")
+  lane("http", "POST …/heartbeat, Redis left out", "the service with all that a heartbeat takes but the call to Redis; without its worker")
   lane("batch500", "POST …/heartbeats, 500 devices", "")
   lane("script64", "renew_heartbeats, 64 devices", "no HTTP and no service: the script alone, Redis has the core for itself")
   lane("script500", "renew_heartbeats, 500 devices", "the same, with the largest call allowed")

@@ -106,11 +106,12 @@ struct batcher_road road_functions(void) {
                                .free = road_free};
 }
 
-static int set_up(bool joins) {
+static int set_up(bool joins, bool at_once) {
   memset(&road, 0, sizeof road);
   road.now_us = 1000000;
   struct batcher_road functions = road_functions();
   functions.joins = joins;
+  functions.at_once = at_once;
   struct batcher_options options = {
       .outage_ms = 200, .settle_ms = 5000, .listener = STR_LIT("loop"), .queue_max = QUEUE_MAX, .wait_max_ms = 1000};
   return batcher_new_on(&functions, &options, &batcher) == STATUS_OK ? 0 : -1;
@@ -118,12 +119,17 @@ static int set_up(bool joins) {
 
 int road_set_up(void **state) {
   (void)state;
-  return set_up(true);
+  return set_up(true, false);
 }
 
 int road_set_up_without_joins(void **state) {
   (void)state;
-  return set_up(false);
+  return set_up(false, false);
+}
+
+int road_set_up_at_once(void **state) {
+  (void)state;
+  return set_up(true, true);
 }
 
 int road_tear_down(void **state) {

@@ -38,6 +38,8 @@ int road_set_up(void **state);
 int road_tear_down(void **state);
 /* The same where a script call can have one section only. */
 int road_set_up_without_joins(void **state);
+/* The same where a call costs nothing. */
+int road_set_up_at_once(void **state);
 int road_metrics_up(void **state);
 int road_metrics_down(void **state);
 struct batcher_road road_functions(void);

@@ -214,6 +214,21 @@ static void test_rests_while_a_dense_wave_is_under_way(void **state) {
   }
 }
 
+static void test_where_calls_cost_nothing_none_waits(void **state) {
+  (void)state;
+  connect_up();
+  struct beat beats[20], more = beat_of("t", "more", 1), last = beat_of("t", "last", 1);
+  send_wave(beats, LENGTH(beats));
+  unsigned records = road.records;
+  add_to(0, &more);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, records + 1);
+  add_to(1, &last);
+  (void)batcher_after_pass(batcher);
+  assert_int_equal(road.records, records + 2);
+  while (next_sent() != NULL) answer(STATUS_OK, RECORD_RENEWED);
+}
+
 /* ---- By which script */
 
 /* What is under way to a partition goes by renew_heartbeats. */
@@ -343,6 +358,7 @@ int main(void) {
       TEST(test_what_is_left_goes_to_the_other_script),
       TEST(test_where_most_are_opened_renewing_is_not_tried),
       TEST(test_what_is_left_is_answered_when_the_batcher_ends),
+      cmocka_unit_test_setup_teardown(test_where_calls_cost_nothing_none_waits, road_set_up_at_once, road_tear_down),
   };
   return cmocka_run_group_tests(tests, road_metrics_up, road_metrics_down);
 }
