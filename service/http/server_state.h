@@ -18,7 +18,7 @@ enum {
    * it after a request. */
   CONNECTION_MEMORY_BYTES = 9728,
   STATUS_SLOTS = 24,
-  POLLED_RUNS_MAX = 8,
+  POLLED_RUNS_MAX = 32,
   POLLED_SLEEP_US = 1000, /* between two runs while anybody is polled: the library's own work must not wait longer */
 };
 
