@@ -7,6 +7,7 @@
 
 enum {
   PAGE = STORE_ROWS_MAX,
+  COMPARE_MAX = 50, /* rows a script call: heartbeats wait behind it, and a walk after a fail-over is long */
   MARKS_MAX = 5000, /* entries in the stream from which no marker is put: what happens for real comes first */
 };
 
@@ -76,16 +77,23 @@ static enum status ask(struct audit_walk *walk, enum status encoded, redisReply 
   return encoded == STATUS_OK ? redis_conn_call(walk->options.conn, walk->partition, walk->call, reply) : encoded;
 }
 
-static enum status compare(struct audit_walk *walk, size_t count) {
+static enum status compare_some(struct audit_walk *walk, size_t first, size_t count) {
   const struct audit_walk_options *options = &walk->options;
   redisReply *reply = NULL;
-  if (count == 0) return STATUS_OK;
   enum status status = ask(walk,
-                           store_mark_encode(walk->call, options->target, walk->partition, options->outage_ms, walk->row, count,
-                                             MARKS_MAX, options->mark),
+                           store_mark_encode(walk->call, options->target, walk->partition, options->outage_ms, walk->row + first,
+                                             count, MARKS_MAX, options->mark),
                            &reply);
-  if (status == STATUS_OK) status = store_mark_decode(reply, count, walk->kinds);
+  if (status == STATUS_OK) status = store_mark_decode(reply, count, walk->kinds + first);
   freeReplyObject(reply);
+  return status;
+}
+
+static enum status compare(struct audit_walk *walk, size_t count) {
+  const struct audit_walk_options *options = &walk->options;
+  enum status status = STATUS_OK;
+  for (size_t first = 0; first < count && status == STATUS_OK; first += COMPARE_MAX)
+    status = compare_some(walk, first, count - first < COMPARE_MAX ? count - first : COMPARE_MAX);
   for (size_t i = 0; status == STATUS_OK && options->differs != NULL && i < count; i++) {
     if (walk->kinds[i] == AGREE || walk->kinds[i] == AUDIT_UNDECIDED) continue;
     if (walk->phase == PHASE_ROWS && walk->kinds[i] != AUDIT_NOT_IN_REDIS) continue; /* comes again among what is open */
