@@ -7,22 +7,11 @@
 #include "merge.h"
 #include "metrics.h"
 #include "results.h"
+#include "wave.h"
 
-/* A partition has one call under way, so that its next batch grows while Redis works. For the same reason calls go to a server in
- * waves: the next one leaves when the last one is answered, and is one script call where it can be. What a call costs Redis
- * besides the heartbeats in it is as much as two of them cost. WORTH_SENDING of them have nothing more to gain and do not wait.
- * Where heartbeats come densely, so that the last wave had DENSE of them, the next one gathers more: until WAVE_SPACING_US after
- * the last and QUIET_US after its answers, since who has been answered may send again; or until none has come for QUIET_US, or
- * every client waits. A wave finds the caches cold, which costs as much as ten heartbeats or more. */
-enum {
-  CALLS_PER_PARTITION = 1,
-  WORTH_SENDING = 32,
-  WAVE_SPACING_US = 500,
-  DENSE = 4,
-  QUIET_US = 200,
-  SECTIONS_MAX = 64,
-  LATE_CHECK_US = 100000
-};
+/* A partition has one call under way, so that its next batch grows while Redis works; for the same reason calls go to a server in
+ * waves (wave.h). WORTH_SENDING heartbeats have nothing more to gain and do not wait for one. */
+enum { CALLS_PER_PARTITION = 1, WORTH_SENDING = 32, SECTIONS_MAX = 64, LATE_CHECK_US = 100000 };
 
 enum call_kind { CALL_FREE, CALL_RECORD, CALL_PROBE, CALL_UNLISTEN };
 
@@ -49,14 +38,6 @@ struct partition {
   struct partition *next_touched;
   struct partition *next_due; /* while a pass sends */
   bool unlistened;            /* its mark is gone or can't be taken away; after batcher_unlisten */
-};
-
-/* The heartbeats that are under way to a server. */
-struct wave {
-  unsigned calls;
-  size_t items; /* of the last one */
-  int64_t sent_us;
-  int64_t answered_us; /* when its answers were out; 0: they are not */
 };
 
 struct batcher {
@@ -254,13 +235,7 @@ static void begin_call(struct batcher_call *call) {
   call->partition->outstanding++;
   batcher->outstanding++;
   if (call->items > 0) {
-    struct wave *wave = &batcher->waves[call->server];
-    if (wave->calls++ == 0) {
-      wave->items = 0;
-      wave->sent_us = batcher->now_us;
-      wave->answered_us = 0;
-    }
-    wave->items += call->items;
+    wave_sent(&batcher->waves[call->server], call->items, batcher->now_us);
   }
   hearing_sent(&call->partition->hearing, batcher->now_us);
 }
@@ -346,18 +321,13 @@ static void drop_late(struct partition *partition) {
   }
 }
 
-static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static bool is_due(const struct partition *partition) {
   struct batcher *batcher = partition->batcher;
   if (partition->first == NULL || partition->outstanding == CALLS_PER_PARTITION) return false;
   if (partition->waiting >= WORTH_SENDING || batcher->road.at_once) return true;
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, partition->number)];
-  if (wave->calls > 0) return false;
-  int64_t next_us = later(wave->sent_us + WAVE_SPACING_US, wave->answered_us + QUIET_US);
-  int64_t quiet_us = later(batcher->added_us, wave->answered_us) + QUIET_US;
-  if (quiet_us < next_us) next_us = quiet_us;
-  if (wave->items < DENSE || batcher->nobody_else || next_us <= batcher->now_us) return true;
+  int64_t next_us = wave_next_us(wave, batcher->added_us, !batcher->nobody_else);
+  if (next_us <= batcher->now_us) return true;
   if (batcher->gather_us == 0 || next_us < batcher->gather_us) batcher->gather_us = next_us;
   return false;
 }
@@ -433,7 +403,7 @@ void batcher_answer(struct batcher_call *call, enum status status, const struct 
   call->entries = NULL;
   partition->outstanding--;
   batcher->outstanding--;
-  if (call->items > 0 && --batcher->waves[call->server].calls == 0) batcher->answered = true;
+  if (call->items > 0 && wave_answered(&batcher->waves[call->server])) batcher->answered = true;
   batcher->marks_us = 0;
   if (outcomes != NULL) {
     note_openings(partition, outcomes, call->items);
@@ -515,10 +485,8 @@ void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void
 }
 
 static void note_answered(struct batcher *batcher) {
-  for (uint32_t i = 0; batcher->answered && i < batcher->road.partitions; i++) {
-    struct wave *wave = &batcher->waves[i];
-    if (wave->calls == 0 && wave->answered_us == 0) wave->answered_us = batcher->now_us;
-  }
+  for (uint32_t i = 0; batcher->answered && i < batcher->road.partitions; i++)
+    wave_answers_out(&batcher->waves[i], batcher->now_us);
   batcher->answered = false;
 }
 
@@ -537,7 +505,7 @@ void batcher_expect(struct batcher *batcher, bool more_may_come) { batcher->nobo
 
 bool batcher_rests(const struct batcher *batcher) {
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, 0)];
-  return batcher->road.joins && wave->calls > 0 && wave->items >= DENSE;
+  return batcher->road.joins && wave->calls > 0 && wave_is_dense(wave);
 }
 
 bool batcher_hears(const struct batcher *batcher, uint32_t partition) { return batcher->partitions[partition].hearing.answering; }

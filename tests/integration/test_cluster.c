@@ -114,7 +114,7 @@ static void test_p5_a_slot_moves_under_load(void **state) {
   assert_true(is_there(&group.servers[1], world, device));
   assert_false(is_there(&group.servers[0], world, device));
   drain(world);
-  assert_int_equal(fleet_with_history(world, "online"), DEVICES);
+  for (int i = 0; i < DEVICES; i++) expect_history(world, text_format("d%d", i), "online");
   fleet_beat(world, 0, DEVICES, 500);
   WAIT_UNTIL(fleet_with_history(world, "online offline(timeout)") == DEVICES, 20000);
   drain(world);
