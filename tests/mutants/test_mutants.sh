@@ -102,7 +102,7 @@ mutant no_raise $scripts/adopt.lua 'if floor_ms > last_ms or floor_ms == last_ms
   scripts/test_server
 mutant no_epoch $scripts/prelude.lua "if clock[1] ~= ARGV[1] and call('HGET', KEYS[at + 1], 'rebuild') ~= ARGV[1] then" 'if false then' \
   scripts/test_server
-mutant no_pause $scripts/renew.lua 'if math.abs(deaf) > outage then' 'if false then' scripts/test_clock
+mutant no_pause $scripts/sections.lua 'local gap = math.abs(deaf) > outage' 'local gap = false' scripts/test_clock
 mutant no_settle service/heartbeat/hearing.c 'heartbeat_us <= hearing->deaf_us && !is_due' 'false && !is_due' unit/test_hearing
 
 ## Further protections of the same promises
@@ -121,6 +121,11 @@ mutant bound_not_lowered_by_opening $scripts/session.lua "call('ZADD', KEYS[at +
 mutant rebuilt_twice $scripts/rebuild.lua "call('HEXISTS', KEYS[row.k + 1], row.device) == 0" 'true' integration/test_rebuild
 mutant count_below_zero $scripts/session.lua "if call('HINCRBY', KEYS[at + 5], tenant, -#over) < 0 then" \
   "if call('HINCRBY', KEYS[at + 5], tenant, -#over) < -9 then" scripts/test_limits
+mutant view_of_the_file $scripts/adopt.lua "call('HINCRBY', KEYS[1], 'paused', 1)" '' scripts/test_renew
+mutant score_not_kept $scripts/renew_heartbeats.lua 'live_is_kept(true)' '' scripts/test_renew
+mutant score_not_kept_after_a_failure $scripts/sections.lua 'live_is_kept(true)' '' scripts/test_renew
+mutant expiry_not_given_back $scripts/renew_heartbeats.lua 'if score then live_renew(' 'if false then live_renew(' scripts/test_renew
+mutant mark_too_old $scripts/renew_heartbeats.lua 'hear(#section > 0 and 5 or 0)' 'hear(#section > 0 and 6 or 0)' scripts/test_renew
 mutant old_generation $scripts/prelude.lua "return stored and stored ~= mine and" 'return false and' scripts/test_limits
 mutant no_guard_of_the_forgotten "$append" \
   'CASE WHEN f.tenant IS NOT NULL THEN ARRAY[f.session_ms, f.session_seq, 1] END' 'NULL' integration/test_forget
