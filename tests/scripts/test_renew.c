@@ -210,7 +210,7 @@ static void test_the_file_has_the_score(void **state) {
   assert_int_equal(renew_both(items).code, RECORD_RENEWED);
   char *file = file_text();
   assert_non_null(strstr(file, "test:presence:due:v1:{0}:t42:7\r\n$13\r\n1790000001100\r\n"));
-  assert_non_null(strstr(file, "ingest_seen\r\n$13\r\n1790000000100\r\n"));
+  assert_non_null(strstr(file, "test:presence:clock:v1:{0}\r\n$11\r\ningest_seen\r\n$13\r\n1790000000100\r\n"));
   if (fields_expire()) assert_null(strstr(file, "test:presence:live:v1:{0}"));
   free(file);
   text("CONFIG SET appendonly no");
