@@ -47,9 +47,9 @@ enum status batcher_add(struct batcher *batcher, uint32_t partition, struct batc
 void batcher_expect(struct batcher *batcher, bool more_may_come);
 /* For the loop's after-pass hook: sends, marks, flushes the link; returns the longest sleep in us. */
 int64_t batcher_after_pass(struct batcher *batcher);
-/* Heartbeats come densely, and none that comes now can leave before Redis has answered: to look at each of them at once costs
- * more than to look at several together. */
-bool batcher_rests(const struct batcher *batcher);
+/* Heartbeats come densely, and none that comes now can leave before Redis has answered: for so long nobody need look at them. 0:
+ * they are looked at when they come. */
+int64_t batcher_rest_us(const struct batcher *batcher);
 /* Takes this loop's marks away and stops marking (an orderly stop); done() when Redis has answered or can't. */
 void batcher_unlisten(struct batcher *batcher, void (*done)(void *context), void *context);
 /* True while the partition's last call succeeded: its heartbeats can be taken. */

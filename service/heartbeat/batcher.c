@@ -503,9 +503,9 @@ int64_t batcher_after_pass(struct batcher *batcher) {
 
 void batcher_expect(struct batcher *batcher, bool more_may_come) { batcher->nobody_else = !more_may_come; }
 
-bool batcher_rests(const struct batcher *batcher) {
+int64_t batcher_rest_us(const struct batcher *batcher) {
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, 0)];
-  return batcher->road.joins && wave->calls > 0 && wave_is_dense(wave);
+  return batcher->road.joins ? wave_rest_us(wave) : 0;
 }
 
 bool batcher_hears(const struct batcher *batcher, uint32_t partition) { return batcher->partitions[partition].hearing.answering; }

@@ -23,8 +23,9 @@ void wave_sent(struct wave *wave, size_t items, int64_t now_us);
 /* One is answered. True: it was the last one; wave_answers_out is due when those who sent them have been answered too. */
 bool wave_answered(struct wave *wave);
 void wave_answers_out(struct wave *wave, int64_t now_us);
-/* Heartbeats come so densely that it is worth a wait. */
-bool wave_is_dense(const struct wave *wave);
+/* Redis will take about so long: to look at each heartbeat that comes meanwhile costs more than to look at several together. 0:
+ * it is not worth it. */
+int64_t wave_rest_us(const struct wave *wave);
 /* When the next one leaves; INT64_MAX: not before an answer. added_us: of the last heartbeat that waits; more_may_come: some
  * client has no request under way. */
 int64_t wave_next_us(const struct wave *wave, int64_t added_us, bool more_may_come);

@@ -23,7 +23,6 @@ enum {
   FILES_OTHER = 128,        /* descriptors that are no connections: sockets of Redis and PostgreSQL, epoll, log */
   FILES_PER_LOOP = 16,
   LISTENER_NAME_MAX = 96,
-  REST_US = 100,
   CUT_SHARE = 2, /* of the time for a stop: half of it passes before connections are cut */
 };
 
@@ -79,8 +78,9 @@ static int64_t after_pass(void *context) {
     sleep_us = batcher_after_pass(worker->public.batcher);
   }
   if (worker->phase == DRAINING && is_idle(&worker->public)) unlisten(worker);
-  bool rest = worker->phase == RUNNING && worker->public.batcher != NULL && batcher_rests(worker->public.batcher);
-  if (http_server_rest(worker->public.server, rest)) return sooner(sleep_us, REST_US);
+  int64_t rest_us = 0;
+  if (worker->phase == RUNNING && worker->public.batcher != NULL) rest_us = batcher_rest_us(worker->public.batcher);
+  if (http_server_rest(worker->public.server, rest_us > 0)) return sooner(sleep_us, rest_us);
   return sooner(sleep_us, http_server_sleep_us(worker->public.server));
 }
 

@@ -199,18 +199,24 @@ static void test_a_dense_wave_leaves_when_every_client_waits(void **state) {
 static void test_rests_while_a_dense_wave_is_under_way(void **state) {
   (void)state;
   connect_up();
-  static struct beat beats[4];
-  static const char *const names[LENGTH(beats)] = {"a", "b", "c", "d"};
-  for (size_t count = 3; count <= LENGTH(beats); count++) {
-    for (size_t i = 0; i < count; i++) {
+  static struct beat beats[100];
+  static char names[LENGTH(beats)][8];
+  static const struct {
+    size_t count;
+    int64_t rest_us;
+  } waves[] = {{3, 0}, {4, 100}, {100, 200}};
+  for (size_t w = 0; w < LENGTH(waves); w++, road.now_us += 1000) {
+    for (size_t i = 0; i < waves[w].count; i++) {
+      snprintf(names[i], sizeof names[i], "d%zu", i);
       beats[i] = beat_of("t", names[i], 1);
       add_to(0, &beats[i]);
     }
-    assert_false(batcher_rests(batcher));
+    assert_int_equal(batcher_rest_us(batcher), 0);
     (void)batcher_after_pass(batcher);
-    assert_int_equal(batcher_rests(batcher), count == 4);
+    assert_int_equal(batcher_rest_us(batcher), waves[w].rest_us);
     answer(STATUS_OK, RECORD_RENEWED);
-    assert_false(batcher_rests(batcher));
+    assert_int_equal(batcher_rest_us(batcher), 0);
+    (void)batcher_after_pass(batcher);
   }
 }
 
