@@ -82,7 +82,7 @@ static void test_what_is_worth_a_call_does_not_wait_for_the_wave(void **state) {
   for (size_t i = 0; i < ENOUGH; i++) {
     (void)batcher_after_pass(batcher);
     assert_int_equal(road.records, 1);
-    static char names[ENOUGH][8];
+    static char names[ENOUGH][24];
     snprintf(names[i], sizeof names[i], "d%zu", i);
     beats[i] = beat_of("t", names[i], 1);
     add_to(1, &beats[i]);
@@ -94,7 +94,7 @@ static void test_what_is_worth_a_call_does_not_wait_for_the_wave(void **state) {
 
 /* One wave of so many is sent and answered, at road.now_us. */
 static void send_wave(struct beat *beats, size_t count) {
-  static char names[64][8];
+  static char names[64][24];
   for (size_t i = 0; i < count; i++) {
     snprintf(names[i], sizeof names[i], "d%zu", i);
     beats[i] = beat_of("t", names[i], 1);
@@ -136,7 +136,7 @@ static void test_dense_waves_let_the_answered_return(void **state) {
   (void)state;
   connect_up();
   static struct beat beats[20], more[6];
-  static char names[LENGTH(beats)][8];
+  static char names[LENGTH(beats)][24];
   for (size_t i = 0; i < LENGTH(beats); i++) {
     snprintf(names[i], sizeof names[i], "d%zu", i);
     beats[i] = beat_of("t", names[i], 1);
@@ -200,7 +200,7 @@ static void test_rests_while_a_dense_wave_is_under_way(void **state) {
   (void)state;
   connect_up();
   static struct beat beats[100];
-  static char names[LENGTH(beats)][8];
+  static char names[LENGTH(beats)][24];
   static const struct {
     size_t count;
     int64_t rest_us;
