@@ -174,7 +174,7 @@ static void the_certificate_is_replaced(void **state) {
   WAIT_UNTIL(presenced_logged(&at.process, "tls_reload_failed"), 15000);
   assert_true(presenced_logged(&at.process, "does not belong to the certificate"));
   WAIT_UNTIL(ask(at.authority.cert, "/readyz", NULL) == 200, 15000); /* a busy machine may have it say no for a moment */
-  pki_replace(next.key, at.https.key, true); /* no signal: it looks by itself */
+  pki_replace(next.key, at.https.key, true);                         /* no signal: it looks by itself */
   WAIT_UNTIL(ask(at.stranger.cert, "/readyz", NULL) == 200, 15000);
   assert_int_equal(ask(at.authority.cert, "/readyz", NULL), 0);
   assert_int_equal(ask(at.stranger.cert, "/metrics", &body), 200);
