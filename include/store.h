@@ -64,10 +64,11 @@ static inline bool store_record_is_plain(const struct record_item *item) {
 /* Whether a call may have several sections: their keys lie in slots of their own, a cluster wants those of one. */
 bool store_record_joins(const struct redis_target *target);
 /* At most STORE_ITEMS_MAX items in all sections together. */
-enum status store_record_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
-                                const struct record_section *sections, size_t section_count) MUST_CHECK;
-enum status store_renew_encode(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
-                               const struct record_section *sections, size_t section_count) MUST_CHECK;
+typedef enum status store_record_encoder(struct redis_call *call, const struct redis_target *target,
+                                         const struct record_options *options, const struct record_section *sections,
+                                         size_t section_count);
+store_record_encoder store_record_encode MUST_CHECK;
+store_record_encoder store_renew_encode MUST_CHECK;
 /* What HPEXPIREAT and HSETEX say of a field, for the metric: https://redis.io/docs/latest/commands/hpexpireat/ */
 enum field_reply { FIELD_MISSING, FIELD_NOT_SET, FIELD_SET, FIELD_DELETED, FIELD_REPLY_COUNT };
 const char *field_reply_name(enum field_reply reply); /* "-2", "0", "1", "2" */

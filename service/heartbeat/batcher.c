@@ -7,6 +7,7 @@
 #include "merge.h"
 #include "metrics.h"
 #include "results.h"
+#include "waiting.h"
 #include "wave.h"
 
 /* A partition has one call under way, so that its next batch grows while Redis works; for the same reason calls go to a server in
@@ -29,10 +30,8 @@ struct partition {
   uint32_t number;
   unsigned outstanding;
   struct batcher_call calls[CALLS_PER_PARTITION];
-  struct batcher_entry *first, *last; /* waiting, the oldest first */
-  size_t waiting;
-  size_t not_plain; /* of those waiting: renew_heartbeats can't do them */
-  bool opening;     /* most of the last call's heartbeats were no renewals: renew_heartbeats would leave them */
+  struct waiting waiting;
+  bool opening; /* most of the last call's heartbeats were no renewals: renew_heartbeats would leave them */
   struct hearing hearing;
   bool touched; /* in the batcher's list of partitions with something waiting */
   struct partition *next_touched;
@@ -122,16 +121,9 @@ static bool is_ready(struct partition *partition) {
 
 /* ---- Entries */
 
-static bool is_plain(const struct batcher_entry *entry) { return !entry->left && store_record_is_plain(&entry->item); }
-
 static struct batcher_entry *pop(struct partition *partition) {
-  struct batcher_entry *entry = partition->first;
-  if (!is_plain(entry)) partition->not_plain--;
-  partition->first = entry->next;
-  if (partition->first == NULL) partition->last = NULL;
-  partition->waiting--;
   partition->batcher->waiting--;
-  return entry;
+  return waiting_pop(&partition->waiting);
 }
 
 /* done() may add again, or free the entry. */
@@ -144,11 +136,8 @@ static void answer_all(struct batcher_entry *entries, enum status status) {
 }
 
 static void answer_waiting(struct partition *partition, enum status status) {
-  struct batcher_entry *entries = partition->first;
-  partition->batcher->waiting -= partition->waiting;
-  partition->first = partition->last = NULL;
-  partition->waiting = partition->not_plain = 0;
-  answer_all(entries, status);
+  partition->batcher->waiting -= partition->waiting.count;
+  answer_all(waiting_take_all(&partition->waiting), status);
 }
 
 static void touch(struct partition *partition) {
@@ -165,52 +154,29 @@ enum status batcher_add(struct batcher *batcher, uint32_t number, struct batcher
   if (batcher->waiting >= batcher->queue_max) return STATUS_FULL;
   entry->added_us = batcher->added_us = batcher->road.now_us(batcher->road.context);
   entry->left = false;
-  entry->next = NULL;
-  if (partition->last == NULL)
-    partition->first = entry;
-  else
-    partition->last->next = entry;
-  partition->last = entry;
-  partition->waiting++;
-  if (!is_plain(entry)) partition->not_plain++;
+  waiting_add(&partition->waiting, entry);
   batcher->waiting++;
   touch(partition);
   return STATUS_OK;
 }
 
-/* They came before all that wait. */
-static void put_back(struct partition *partition, struct batcher_entry *entries, struct batcher_entry *last, size_t count) {
-  if (count == 0) return;
-  last->next = partition->first;
-  if (partition->first == NULL) partition->last = last;
-  partition->first = entries;
-  partition->waiting += count;
-  partition->not_plain += count;
-  partition->batcher->waiting += count;
-  touch(partition);
-}
-
 /* Those that renew_heartbeats has left wait again, for record_heartbeats. */
 static void answer_recorded(struct partition *partition, struct batcher_entry *entries, const struct record_outcome *outcomes,
                             int64_t now_ms) {
-  struct batcher_entry *left = NULL, *last = NULL;
-  size_t count = 0;
+  struct waiting left = {0};
   while (entries != NULL) {
     struct batcher_entry *entry = entries;
     entries = entry->next;
-    if (outcomes[entry->slot].code != RECORD_LEFT) {
-      entry->done(entry, STATUS_OK, &outcomes[entry->slot], now_ms);
-      continue;
-    }
-    entry->left = true;
-    if (last == NULL)
-      left = entry;
+    entry->left = outcomes[entry->slot].code == RECORD_LEFT;
+    if (entry->left)
+      waiting_add(&left, entry);
     else
-      last->next = entry;
-    last = entry;
-    count++;
+      entry->done(entry, STATUS_OK, &outcomes[entry->slot], now_ms);
   }
-  put_back(partition, left, last, count);
+  if (left.count == 0) return;
+  waiting_put_back(&partition->waiting, &left);
+  partition->batcher->waiting += left.count;
+  touch(partition);
 }
 
 /* ---- Calls */
@@ -274,7 +240,7 @@ static void collect(struct batcher_call *call) {
   struct partition *partition = call->partition;
   struct merge *merge = &partition->batcher->merge;
   struct batcher_entry **link = &call->entries;
-  while (partition->first != NULL && merge->count < BATCHER_CALL_MAX && merge_add(merge, partition->first)) {
+  while (partition->waiting.first != NULL && merge->count < BATCHER_CALL_MAX && merge_add(merge, partition->waiting.first)) {
     *link = pop(partition);
     link = &(*link)->next;
   }
@@ -287,7 +253,7 @@ static void collect(struct batcher_call *call) {
 static size_t at_most(size_t waiting) { return waiting < BATCHER_CALL_MAX ? waiting : BATCHER_CALL_MAX; }
 
 static bool goes_by_renew(const struct partition *partition) {
-  return partition->first == NULL || (partition->not_plain == 0 && !partition->opening);
+  return partition->waiting.first == NULL || (partition->waiting.not_plain == 0 && !partition->opening);
 }
 
 /* What waits in the partition, or nothing: a mark. Sent with send_sections. */
@@ -296,7 +262,7 @@ static void add_section(struct partition *partition) {
   struct merge *merge = &batcher->merge;
   bool renew = goes_by_renew(partition);
   bool fits = renew == batcher->renew && batcher->section_count < SECTIONS_MAX &&
-              merge->count + at_most(partition->waiting) <= BATCHER_CALL_MAX;
+              merge->count + at_most(partition->waiting.count) <= BATCHER_CALL_MAX;
   if (batcher->section_count > 0 && !(batcher->road.joins && fits)) send_sections(batcher);
   if (batcher->section_count == 0) merge_begin(merge, at_most(batcher->waiting));
   batcher->renew = renew;
@@ -315,7 +281,7 @@ static void add_section(struct partition *partition) {
 
 static void drop_late(struct partition *partition) {
   struct batcher *batcher = partition->batcher;
-  while (partition->first != NULL && batcher->now_us - partition->first->added_us > batcher->wait_max_us) {
+  while (partition->waiting.first != NULL && batcher->now_us - partition->waiting.first->added_us > batcher->wait_max_us) {
     struct batcher_entry *entry = pop(partition);
     entry->done(entry, STATUS_TIMEOUT, NULL, 0);
   }
@@ -323,8 +289,8 @@ static void drop_late(struct partition *partition) {
 
 static bool is_due(const struct partition *partition) {
   struct batcher *batcher = partition->batcher;
-  if (partition->first == NULL || partition->outstanding == CALLS_PER_PARTITION) return false;
-  if (partition->waiting >= WORTH_SENDING || batcher->road.at_once) return true;
+  if (partition->waiting.first == NULL || partition->outstanding == CALLS_PER_PARTITION) return false;
+  if (partition->waiting.count >= WORTH_SENDING || batcher->road.at_once) return true;
   const struct wave *wave = &batcher->waves[batcher->road.server(batcher->road.context, partition->number)];
   int64_t next_us = wave_next_us(wave, batcher->added_us, !batcher->nobody_else);
   if (next_us <= batcher->now_us) return true;
@@ -345,14 +311,14 @@ static void send_waiting(struct batcher *batcher) {
       bool renew = goes_by_renew(partition);
       partition->next_due = due[renew];
       due[renew] = partition;
-    } else if (partition->first != NULL) {
+    } else if (partition->waiting.first != NULL) {
       touch(partition);
     }
   }
   for (int renew = 0; renew < 2; renew++) {
     for (struct partition *partition = due[renew]; partition != NULL; partition = partition->next_due) {
       add_section(partition);
-      if (partition->first != NULL) touch(partition);
+      if (partition->waiting.first != NULL) touch(partition);
     }
   }
   send_sections(batcher);
@@ -453,7 +419,7 @@ static int64_t keep_marks(struct batcher *batcher) {
   for (uint32_t i = 0; i < batcher->road.partitions; i++) {
     struct partition *partition = &batcher->partitions[i];
     int64_t wait_us = LATE_CHECK_US;
-    if (partition->outstanding > 0 || partition->first != NULL) continue;
+    if (partition->outstanding > 0 || partition->waiting.first != NULL) continue;
     if (batcher->stopping && !partition->unlistened)
       unlisten(partition);
     else if (!is_ready(partition))

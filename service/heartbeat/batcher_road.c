@@ -65,8 +65,8 @@ static void answered(void *context, enum status status, const redisReply *reply)
 static enum status road_record(void *context, bool renew, const struct record_section *sections, size_t count,
                                struct batcher_call *first) {
   struct redis_road *road = context;
-  enum status status =
-      (renew ? store_renew_encode : store_record_encode)(road->call, road->target, &road->options, sections, count);
+  store_record_encoder *encode = renew ? store_renew_encode : store_record_encode;
+  enum status status = encode(road->call, road->target, &road->options, sections, count);
   return status != STATUS_OK ? status : redis_link_send(road->link, sections[0].partition, road->call, recorded, first);
 }
 

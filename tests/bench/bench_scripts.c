@@ -135,10 +135,7 @@ static void make_fleet(struct bench *bench) {
   free(partition);
 }
 
-typedef enum status encoder(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
-                            const struct record_section *sections, size_t section_count);
-
-static void encode(struct bench *bench, encoder *encode_call, struct redis_call *call, uint32_t partition,
+static void encode(struct bench *bench, store_record_encoder *encode_call, struct redis_call *call, uint32_t partition,
                    const uint32_t *devices, size_t count) {
   struct record_item items[STORE_ITEMS_MAX];
   /* A pause between two runs is no outage, and ends no session. */

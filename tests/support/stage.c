@@ -78,10 +78,7 @@ struct record_item stage_item(const struct stage *stage, const char *device, int
                               .want_detail = true};
 }
 
-typedef enum status encoder(struct redis_call *call, const struct redis_target *target, const struct record_options *options,
-                            const struct record_section *sections, size_t section_count);
-
-static int64_t record_by(encoder *encode, struct stage *stage, const struct record_item *items, size_t count,
+static int64_t record_by(store_record_encoder *encode, struct stage *stage, const struct record_item *items, size_t count,
                          struct record_outcome *outcomes) {
   struct record_options options = {stage->outage_ms, str_from(stage->listener), stage->backlog_cap};
   struct record_section section = {0, items, count};

@@ -9,7 +9,7 @@ local function note(reply) field_replies[reply] = (field_replies[reply] or 0) + 
 local function live_is_kept(kept) redis.set_repl(kept and redis.REPL_ALL or redis.REPL_NONE) end
 
 -- The value of a live field, with its expiry moved to deadline; false where there is none. Moving before the value is judged does
--- no harm: a field that turns out not to count is written anew or removed in the same script.
+-- no harm: a field that turns out not to count is written anew, removed or given its expiry back in the same script.
 local function live_renew(live, due, device, deadline)
   return call('HGETEX', live, 'PXAT', deadline, 'FIELDS', 1, device)[1]
 end
