@@ -1,14 +1,15 @@
 /* bench_scripts: what heartbeats cost Redis, and what a device costs in memory, by itself, without the service.
  *
- *   bench_scripts URL [--devices N] [--per-bucket N | --buckets N] [--tenants N] [--id-bytes N] [--batch N] [--seconds N |
- * --calls N]
- *                     [--partitions N] [--mode auto|native|hpexpire|compat] [--env NAME [--again]]
+ *   bench_scripts URL [--devices N] [--per-bucket N | --buckets N] [--tenants N] [--id-bytes N] [--batch N]
+ *                     [--seconds N | --calls N] [--partitions N] [--sections N] [--mode auto|native|hpexpire|compat] [--env NAME
+ * [--again]]
  *
- * Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a time. Devices go round over the
- * tenants; --buckets is what each tenant has, --per-bucket what follows from how many devices it should hold. Flushes the
- * database of URL first, but with --env, the first word of the keys, so that several sets of devices stand side by side; --again:
- * this one is there, only renew; their ttl is a day then, which takes 6 bytes more. Prints one line: heartbeats/s by the wall
- * clock, microseconds of Redis's CPU per heartbeat and per session opened, bytes per online device. */
+ * Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a time; a call's heartbeats,
+ * --batch, are of --sections partitions (1), as many of each. Devices go round over the tenants; --buckets is what each tenant
+ * has, --per-bucket what follows from how many devices it should hold. Flushes the database of URL first, but with --env, the
+ * first word of the keys, so that several sets of devices stand side by side; --again: this one is there, only renew; their ttl
+ * is a day then, which takes 6 bytes more. Prints one line: heartbeats/s by the wall clock, microseconds of Redis's CPU per
+ * heartbeat and per session opened, bytes per online device. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ enum { PIPELINE = 16, NAME_BYTES = 129 };
 struct bench {
   const char *url;
   enum config_redis_mode mode;
-  int64_t devices, per_bucket, buckets_each, tenant_count, id_bytes, batch, seconds, call_limit, partitions;
+  int64_t devices, per_bucket, buckets_each, tenant_count, id_bytes, batch, seconds, call_limit, partitions, sections;
   char *env;  /* NULL: the database is ours alone */
   bool again; /* the sessions are open */
   struct redis_target *target;
@@ -135,11 +136,8 @@ static void make_fleet(struct bench *bench) {
   free(partition);
 }
 
-static void encode(struct bench *bench, store_record_encoder *encode_call, struct redis_call *call, uint32_t partition,
-                   const uint32_t *devices, size_t count) {
-  struct record_item items[STORE_ITEMS_MAX];
-  /* A pause between two runs is no outage, and ends no session. */
-  const struct record_options options = {3600000, STR_LIT("bench"), INT64_MAX / 2};
+static struct record_section make_section(const struct bench *bench, uint32_t partition, const uint32_t *devices, size_t count,
+                                          struct record_item *items) {
   const int64_t ttl_ms = bench->env ? 86400000 : 90000; /* as tenants have it: its digits count in the memory */
   for (size_t i = 0; i < count; i++) {
     items[i] = (struct record_item){.tenant = *tenant_of(bench, devices[i]),
@@ -148,7 +146,14 @@ static void encode(struct bench *bench, store_record_encoder *encode_call, struc
                                     .ttl_ms = ttl_ms,
                                     .may_open = true};
   }
-  if (encode_call(call, bench->target, &options, &(struct record_section){partition, items, count}, 1)) die("encode", "failed");
+  return (struct record_section){partition, items, count};
+}
+
+static void encode(struct bench *bench, store_record_encoder *encode_call, struct redis_call *call,
+                   const struct record_section *sections, size_t count) {
+  /* A pause between two runs is no outage, and ends no session. */
+  const struct record_options options = {3600000, STR_LIT("bench"), INT64_MAX / 2};
+  if (encode_call(call, bench->target, &options, sections, count)) die("encode", "failed");
 }
 
 static void send(struct bench *bench, const uint32_t *partitions, size_t calls) {
@@ -167,7 +172,9 @@ static void open_sessions(struct bench *bench) {
   for (uint32_t p = 0; p < bench->partitions; p++) {
     for (uint32_t at = bench->first[p]; at < bench->first[p + 1]; at += 100) {
       uint32_t left = bench->first[p + 1] - at;
-      encode(bench, store_record_encode, bench->calls[calls], p, bench->order + at, left < 100 ? left : 100);
+      struct record_item items[100];
+      struct record_section section = make_section(bench, p, bench->order + at, left < 100 ? left : 100, items);
+      encode(bench, store_record_encode, bench->calls[calls], &section, 1);
       partitions[calls++] = p;
       if (calls == PIPELINE) {
         send(bench, partitions, calls);
@@ -181,22 +188,29 @@ static void open_sessions(struct bench *bench) {
                                bench->env ? bench->env : DEFAULT_ENV));
 }
 
+/* A call of so many random devices from each of some neighbouring partitions; says the first. */
+static uint32_t encode_renewals(struct bench *bench, struct redis_call *call, size_t each) {
+  uint32_t devices[STORE_ITEMS_MAX], partitions = (uint32_t)bench->partitions;
+  uint32_t first = (uint32_t)(next_random(bench) % partitions);
+  struct record_item items[STORE_ITEMS_MAX];
+  struct record_section sections[STORE_ITEMS_MAX];
+  for (uint32_t s = 0; s < bench->sections; s++) {
+    uint32_t p = (first + s) % partitions, members = bench->first[p + 1] - bench->first[p], *mine = devices + s * each;
+    for (size_t i = 0; i < each; i++) mine[i] = bench->order[bench->first[p] + (uint32_t)(next_random(bench) % members)];
+    sections[s] = make_section(bench, p, mine, each, items + s * each);
+  }
+  encode(bench, store_renew_encode, call, sections, (size_t)bench->sections);
+  return first;
+}
+
 /* Until that time, or so many calls. */
 static int64_t renew(struct bench *bench, int64_t until_us, int64_t calls) {
-  int64_t beats = 0;
-  uint32_t devices[STORE_ITEMS_MAX], partitions[PIPELINE];
+  int64_t beats = 0, each = bench->batch / bench->sections;
+  uint32_t partitions[PIPELINE];
   for (int64_t sent = 0; calls > 0 ? sent < calls : clock_monotonic_us(clock_system()) < until_us; sent += PIPELINE) {
-    for (size_t c = 0; c < PIPELINE; c++) {
-      uint32_t p = (uint32_t)(next_random(bench) % (uint64_t)bench->partitions);
-      uint32_t members = bench->first[p + 1] - bench->first[p];
-      for (size_t i = 0; i < (size_t)bench->batch; i++) {
-        devices[i] = bench->order[bench->first[p] + (uint32_t)(next_random(bench) % members)];
-      }
-      encode(bench, store_renew_encode, bench->calls[c], p, devices, (size_t)bench->batch);
-      partitions[c] = p;
-    }
+    for (size_t c = 0; c < PIPELINE; c++) partitions[c] = encode_renewals(bench, bench->calls[c], (size_t)each);
     send(bench, partitions, PIPELINE);
-    beats += PIPELINE * bench->batch;
+    beats += PIPELINE * each * bench->sections;
   }
   return beats;
 }
@@ -227,6 +241,7 @@ static int64_t *number_option(struct bench *bench, int letter) {
   case 'c': return &bench->call_limit;
   case 's': return &bench->seconds;
   case 'p': return &bench->partitions;
+  case 'S': return &bench->sections;
   default: return NULL;
   }
 }
@@ -241,6 +256,7 @@ static void read_options(struct bench *bench, int argc, char **argv) {
                                           {"seconds", required_argument, NULL, 's'},
                                           {"calls", required_argument, NULL, 'c'},
                                           {"partitions", required_argument, NULL, 'p'},
+                                          {"sections", required_argument, NULL, 'S'},
                                           {"mode", required_argument, NULL, 'm'},
                                           {"env", required_argument, NULL, 'e'},
                                           {"again", no_argument, NULL, 'a'},
@@ -259,7 +275,8 @@ static void read_options(struct bench *bench, int argc, char **argv) {
       exit(2);
     }
   }
-  if (optind + 1 != argc || bench->batch > STORE_ITEMS_MAX || bench->id_bytes < 16 || bench->id_bytes >= NAME_BYTES)
+  if (optind + 1 != argc || bench->batch > STORE_ITEMS_MAX || bench->sections > bench->batch ||
+      bench->sections > bench->partitions || bench->id_bytes < 16 || bench->id_bytes >= NAME_BYTES)
     die("usage", "bench_scripts URL [options]");
   bench->url = argv[optind];
 }
@@ -273,6 +290,7 @@ int main(int argc, char **argv) {
                         .batch = 8,
                         .seconds = 5,
                         .partitions = 8,
+                        .sections = 1,
                         .random = 88172645463325252};
   read_options(&bench, argc, argv);
   connect_all(&bench);

@@ -8,12 +8,14 @@ BEGIN {
   lane("single", "POST …/heartbeat, one device", "")
   lane("single70", "the same, at 70 % of that rate", "sent at their time whatever the answers do; p99 counts from that time")
   lane("webdis", "webdis, GET /HSETEX", "sets one field with a TTL; no token, limits, sessions, events, batching")
+  lane("webdis70", "webdis, at 70 % of its rate", "")
   lane("etcd", "etcd, POST /v3/lease/keepalive", "renews a lease in memory, one of 10,000; no token, no list of who is online, " \
     "no last-seen time; an end is a deleted key, told to watchers only while they are connected")
   lane("naive", "Fastify + ioredis, SET PX", "30 lines of JavaScript: one key with a TTL, a fixed token; no events, counts, limits, outages")
   lane("mosquitto", "mosquitto, PINGREQ", "2 bytes there, 2 back, on a connection per device (here 64 devices); no Redis, no HTTP, " \
     "no token after CONNECT; an end is a will message, told once to who listens; a restart ends them all")
   lane("nginx", "nginx, empty 204", "no Redis, no token, nothing kept: the HTTP ceiling")
+  lane("nginx70", "nginx, at 70 % of its rate", "")
   lane("http", "POST …/heartbeat, Redis left out", "the service with all that a heartbeat takes but the call to Redis; without its worker")
   lane("batch500", "POST …/heartbeats, 500 devices", "")
   lane("script64", "renew_heartbeats, 64 devices", "no HTTP and no service: the script alone, Redis has the core for itself")

@@ -41,7 +41,7 @@ local detailed = {['0'] = 'A', ['1'] = 'B', ['2'] = 'C'}
 
 -- The device's code. Details go into the section's reply.
 local function record(k, device, group, tail, meta, reply)
-  local value, code, session = live_renew(KEYS[k], KEYS[k + 2], device, text(now + group.ttl)), '0', nil
+  local value, code, session = live_renew(KEYS[k], KEYS[k + 2], device, shared_text(now + group.ttl)), '0', nil
   if value and sub(value, -#tail) == tail then
     call('ZADD', KEYS[k + 2], L + group.ttl, device)
     session = group.detail and parse(value)
@@ -58,7 +58,7 @@ local function record(k, device, group, tail, meta, reply)
 end
 
 return each_section(read_sections(6, 4), function(section)
-  if not read_clock('l:' .. listener) then return {'initialising'} end
+  if not read_clock(mark_name) then return {'initialising'} end
   local reply, codes, k = {'ok', now, hear(0), '', {}}, {}, at + 7
   local stale = stale_tenants(section, KEYS[at + 6])
   backlogged, opened, bounds = nil, {}, {}

@@ -15,7 +15,7 @@ end
 
 -- All of the live view first, then all of the scores: either is then done by code that is warm.
 local function renew_group(group, k, stale, codes, n)
-  local deadline, score, tail = text(now + group.ttl), text(L + group.ttl), tail_of(group)
+  local deadline, score, tail = shared_text(now + group.ttl), shared_text(L + group.ttl), tail_of(group)
   local from, values, all = -#tail, {}, true
   live_is_kept(false)
   for i = 0, group.count - 1 do
@@ -37,7 +37,7 @@ local function renew_group(group, k, stale, codes, n)
 end
 
 return each_section(read_sections(2, 2), function(section)
-  if not read_clock('l:' .. listener) then return {'initialising'} end
+  if not read_clock(mark_name) then return {'initialising'} end
   local deaf = hear(#section > 0 and 5 or 0)
   local stale = stale_tenants(section, KEYS[at + 2])
   local codes, n, all = {}, 1, true

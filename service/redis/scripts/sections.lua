@@ -27,6 +27,7 @@
 -- mostly are of as many buckets.
 
 local listener, sub = ARGV[3], string.sub
+local mark_name = 'l:' .. listener
 outage = tonumber(ARGV[2])
 
 -- The sections: where the keys begin, the tenants, and the groups: what each asks for and where its devices stand. False where the
@@ -44,10 +45,14 @@ local function read_sections(partition_keys, bucket_keys)
         digits, letters = digits:match('^(%d+)([nrxm]*)$')
         ttl = tonumber(digits)
       end
-      local meta = letters:find('m')
-      section[g] = {ttl = ttl, digits = digits, first = i + 2, count = count, step = meta and 2 or 1, meta = meta,
-                    may_open = not letters:find('n'), detail = letters:find('r'), remove = letters:find('x')}
-      i = i + 2 + count * (meta and 2 or 1)
+      local group = {ttl = ttl, digits = digits, first = i + 2, count = count, step = 1, may_open = true}
+      if letters ~= '' then
+        group.may_open, group.detail, group.remove = not letters:find('n'), letters:find('r'), letters:find('x')
+        group.meta = letters:find('m')
+        group.step = group.meta and 2 or 1
+      end
+      section[g] = group
+      i = i + 2 + count * group.step
       k = k + bucket_keys * count
     end
     sections[s] = section
@@ -68,7 +73,7 @@ local function hear(young_ms)
   if listener == '' then
     call('HSET', KEYS[at + 1], 'ingest_seen', now)
   elseif deaf < 0 or deaf >= young_ms or not mark or L < mark or L - mark >= young_ms then
-    call('HSET', KEYS[at + 1], 'ingest_seen', now, 'l:' .. listener, L)
+    call('HSET', KEYS[at + 1], 'ingest_seen', now, mark_name, L)
   end
   return gap and deaf or 0
 end
@@ -76,6 +81,7 @@ end
 -- The tenants whose settings are older than what the partition has seen, or nothing. key: the partition's of its tenants.
 local function stale_tenants(section, key)
   if section.tenants == 0 then return nil end
+  if section.tenants == 1 and call('HGET', key, ARGV[section.first_tenant]) == ARGV[section.first_tenant + 1] then return nil end
   local names, stale = {}, nil
   for t = 1, section.tenants do names[t] = ARGV[section.first_tenant + 2 * t - 2] end
   local stored = call('HMGET', key, unpack(names))
@@ -94,8 +100,15 @@ end
 -- Is the bucket with this key of one of those tenants?
 local function is_of(stale, key) return stale[key:match('([^:]+):%d+$')] end
 
+-- text() of what the sections mostly have in common: a deadline, P. Formatting costs more than a call to Redis may.
+local texts = {}
+local function shared_text(number)
+  texts[number] = texts[number] or text(number)
+  return texts[number]
+end
+
 -- What a live field's value ends with that needs nothing but a later deadline.
-local function tail_of(group) return ',' .. group.digits .. ',' .. text(P) end
+local function tail_of(group) return ',' .. group.digits .. ',' .. shared_text(P) end
 
 -- do_section(section): the section's reply. A partition whose keys are broken, by a hand from outside, fails alone; what all of them
 -- met (a replica, no disk) is the call's own error.
