@@ -1,8 +1,8 @@
 /* bench_scripts: what heartbeats cost Redis, and what a device costs in memory, by itself, without the service.
  *
  *   bench_scripts URL [--devices N] [--per-bucket N | --buckets N] [--tenants N] [--id-bytes N] [--batch N]
- *                     [--seconds N | --calls N] [--partitions N] [--sections N] [--mode auto|native|hpexpire|compat] [--env NAME
- * [--again]]
+ *                     [--seconds N | --calls N] [--partitions N] [--sections N]
+ *                     [--mode auto|native|hpexpire|compat] [--env NAME [--again]]
  *
  * Opens the devices' sessions, then renews them in random order, PIPELINE calls on the way at a time; a call's heartbeats,
  * --batch, are of --sections partitions (1), as many of each. Devices go round over the tenants; --buckets is what each tenant
@@ -18,7 +18,7 @@
 
 #include "store.h"
 
-enum { PIPELINE = 16, NAME_BYTES = 129 };
+enum { PIPELINE = 16, NAME_BYTES = 129, OPENED_EACH = 100 /* sessions a call */ };
 #define DEFAULT_ENV "prod" /* as deployments have it: it counts in the memory of a key */
 
 struct bench {
@@ -170,10 +170,10 @@ static void open_sessions(struct bench *bench) {
   size_t calls = 0;
   uint32_t partitions[PIPELINE];
   for (uint32_t p = 0; p < bench->partitions; p++) {
-    for (uint32_t at = bench->first[p]; at < bench->first[p + 1]; at += 100) {
+    for (uint32_t at = bench->first[p]; at < bench->first[p + 1]; at += OPENED_EACH) {
       uint32_t left = bench->first[p + 1] - at;
-      struct record_item items[100];
-      struct record_section section = make_section(bench, p, bench->order + at, left < 100 ? left : 100, items);
+      struct record_item items[OPENED_EACH];
+      struct record_section section = make_section(bench, p, bench->order + at, left < OPENED_EACH ? left : OPENED_EACH, items);
       encode(bench, store_record_encode, bench->calls[calls], &section, 1);
       partitions[calls++] = p;
       if (calls == PIPELINE) {

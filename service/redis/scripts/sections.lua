@@ -45,14 +45,10 @@ local function read_sections(partition_keys, bucket_keys)
         digits, letters = digits:match('^(%d+)([nrxm]*)$')
         ttl = tonumber(digits)
       end
-      local group = {ttl = ttl, digits = digits, first = i + 2, count = count, step = 1, may_open = true}
-      if letters ~= '' then
-        group.may_open, group.detail, group.remove = not letters:find('n'), letters:find('r'), letters:find('x')
-        group.meta = letters:find('m')
-        group.step = group.meta and 2 or 1
-      end
-      section[g] = group
-      i = i + 2 + count * group.step
+      local meta = letters:find('m')
+      section[g] = {ttl = ttl, digits = digits, first = i + 2, count = count, step = meta and 2 or 1, meta = meta,
+                    may_open = not letters:find('n'), detail = letters:find('r'), remove = letters:find('x')}
+      i = i + 2 + count * (meta and 2 or 1)
       k = k + bucket_keys * count
     end
     sections[s] = section
@@ -78,7 +74,8 @@ local function hear(young_ms)
   return gap and deaf or 0
 end
 
--- The tenants whose settings are older than what the partition has seen, or nothing. key: the partition's of its tenants.
+-- The tenants whose settings are older than what the partition has seen, or nothing. key: the partition's of its tenants. Mostly
+-- there is one, with the settings that are known: one HGET tells.
 local function stale_tenants(section, key)
   if section.tenants == 0 then return nil end
   if section.tenants == 1 and call('HGET', key, ARGV[section.first_tenant]) == ARGV[section.first_tenant + 1] then return nil end
@@ -100,7 +97,7 @@ end
 -- Is the bucket with this key of one of those tenants?
 local function is_of(stale, key) return stale[key:match('([^:]+):%d+$')] end
 
--- text() of what the sections mostly have in common: a deadline, P. Formatting costs more than a call to Redis may.
+-- text() of what the sections mostly have in common: a deadline, P. Each time anew it would take as long as an HGET.
 local texts = {}
 local function shared_text(number)
   texts[number] = texts[number] or text(number)
