@@ -51,7 +51,7 @@ static void test_p5_a_planned_failover(void **state) {
   const char *adopted = redis_text(&group.servers[primary], "HGET prod:presence:clock:v1:{0} run_id");
   assert_string_equal(adopted, run_id_of(&group.servers[primary]));
   check(world);
-  assert_int_equal(fleet_with_history(world, "online"), DEVICES);
+  fleet_expect(world, DEVICES, "online");
   assert_int_equal(world_presencectl(world, "status", NULL).code, 0);
 }
 

@@ -55,12 +55,28 @@ void fleet_beat_until_taken(struct world *world, int count, int64_t ttl_ms) {
   }
 }
 
+/* device, history: of each device that has one. */
+#define HISTORIES                                                                                                                \
+  "WITH h AS (SELECT device, string_agg(split_part(type, '.', 3) || CASE WHEN payload ? 'reason'"                                \
+  " THEN '(' || (payload->>'reason') || ')' ELSE '' END, ' ' ORDER BY seq) AS history, string_agg("                              \
+  " payload::text, ' ' ORDER BY seq) AS rows FROM presence.outbox WHERE tenant = $1 GROUP BY device)"
+
 int64_t fleet_with_history(struct world *world, const char *history) {
-  return sql_integer(&world->database,
-                     "SELECT count(*) FROM (SELECT string_agg(split_part(type, '.', 3) || CASE WHEN payload ? 'reason'"
-                     " THEN '(' || (payload->>'reason') || ')' ELSE '' END, ' ' ORDER BY seq) AS history"
-                     " FROM presence.outbox WHERE tenant = $1 GROUP BY device) h WHERE history = $2",
-                     world->tenant, history, NULL);
+  return sql_integer(&world->database, HISTORIES " SELECT count(*) FROM h WHERE history = $2", world->tenant, history, NULL);
+}
+
+void fleet_expect(struct world *world, int count, const char *history) {
+  int64_t found = fleet_with_history(world, history);
+  if (found == count) return;
+  fail_msg("%lld of %d have the history '%s'; without rows: %s; others: %s", (long long)found, count, history,
+           sql_text(&world->database,
+                    HISTORIES " SELECT coalesce(string_agg('d' || n, ' '), 'none') FROM generate_series(0, $2::int - 1) n"
+                              " WHERE NOT EXISTS (SELECT 1 FROM h WHERE device = 'd' || n)",
+                    world->tenant, text_format("%d", count), NULL),
+           sql_text(&world->database,
+                    HISTORIES " SELECT coalesce(string_agg(device || ': ' || history || ' ' || rows, '; '), 'none')"
+                              " FROM h WHERE history <> $2",
+                    world->tenant, history, NULL));
 }
 
 static int64_t rows(struct world *world) {

@@ -14,6 +14,8 @@ int fleet_try_beat(struct world *world, const char *device, int64_t ttl_ms);
 void fleet_beat_until_taken(struct world *world, int count, int64_t ttl_ms);
 /* How many devices of the world's tenant have exactly this history ("online offline(timeout)"). */
 int64_t fleet_with_history(struct world *world, const char *history);
+/* Fails, and says what the others have, unless so many devices, from the first on, have exactly this history. */
+void fleet_expect(struct world *world, int count, const char *history);
 /* Waits until all of this many devices have it, and checks that no other device has any row. */
 void fleet_wait(struct world *world, int count, const char *history, int64_t timeout_ms);
 

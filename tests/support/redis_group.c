@@ -131,8 +131,25 @@ bool group_is_primary(const struct redis_server *server) {
   return primary;
 }
 
+/* How many replicas have said that they have all up to the offset. */
+static int replicas_with(struct redis_server *primary, long long offset) {
+  int count = 0;
+  const char *line = redis_text(primary, "INFO replication");
+  for (; (line = strstr(line, "slave")) != NULL; line++) {
+    unsigned number;
+    const char *has = strstr(line, ",offset=");
+    if (sscanf(line, "slave%u:", &number) == 1 && has != NULL) count += strtoll(has + 8, NULL, 10) >= offset;
+  }
+  return count;
+}
+
+/* WAIT would tell of what this connection has written itself. */
 void group_wait_in_step(struct redis_group *group, size_t primary, int replicas) {
-  WAIT_UNTIL(redis_integer(&group->servers[primary], "WAIT %d 1000", replicas) >= replicas, 30000);
+  struct redis_server *server = &group->servers[primary];
+  const char *offset = strstr(redis_text(server, "INFO replication"), "master_repl_offset:");
+  assert_non_null(offset);
+  long long written = strtoll(strchr(offset, ':') + 1, NULL, 10);
+  WAIT_UNTIL(replicas_with(server, written) >= replicas, 30000);
 }
 
 /* ---- a primary, replicas and Sentinels */
