@@ -235,12 +235,17 @@ static void send_sections(struct batcher *batcher) {
   }
 }
 
+static size_t call_max(bool renew) { return renew ? BATCHER_CALL_MAX : BATCHER_OPENING_MAX; }
+
+static size_t at_most(size_t waiting, size_t most) { return waiting < most ? waiting : most; }
+
 /* Takes waiting entries into the call, as many as fit; the merged items are in batcher->merge until it is sent. */
 static void collect(struct batcher_call *call) {
   struct partition *partition = call->partition;
   struct merge *merge = &partition->batcher->merge;
   struct batcher_entry **link = &call->entries;
-  while (partition->waiting.first != NULL && merge->count < BATCHER_CALL_MAX && merge_add(merge, partition->waiting.first)) {
+  size_t most = call_max(partition->batcher->renew);
+  while (partition->waiting.first != NULL && merge->count < most && merge_add(merge, partition->waiting.first)) {
     *link = pop(partition);
     link = &(*link)->next;
   }
@@ -249,8 +254,6 @@ static void collect(struct batcher_call *call) {
   for (struct batcher_entry *entry = call->entries; entry != NULL; entry = entry->next)
     entry->item.ttl_ms = merge->items[merge->first + entry->slot].ttl_ms;
 }
-
-static size_t at_most(size_t waiting) { return waiting < BATCHER_CALL_MAX ? waiting : BATCHER_CALL_MAX; }
 
 static bool goes_by_renew(const struct partition *partition) {
   return partition->waiting.first == NULL || (partition->waiting.not_plain == 0 && !partition->opening);
@@ -261,10 +264,11 @@ static void add_section(struct partition *partition) {
   struct batcher *batcher = partition->batcher;
   struct merge *merge = &batcher->merge;
   bool renew = goes_by_renew(partition);
+  size_t most = call_max(renew);
   bool fits = renew == batcher->renew && batcher->section_count < SECTIONS_MAX &&
-              merge->count + at_most(partition->waiting.count) <= BATCHER_CALL_MAX;
+              merge->count + at_most(partition->waiting.count, most) <= most;
   if (batcher->section_count > 0 && !(batcher->road.joins && fits)) send_sections(batcher);
-  if (batcher->section_count == 0) merge_begin(merge, at_most(batcher->waiting));
+  if (batcher->section_count == 0) merge_begin(merge, at_most(batcher->waiting, most));
   batcher->renew = renew;
   merge_section(merge);
   struct batcher_call *call = take_call(partition, CALL_RECORD);
