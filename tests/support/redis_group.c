@@ -134,11 +134,10 @@ bool group_is_primary(const struct redis_server *server) {
 /* How many replicas have said that they have all up to the offset. */
 static int replicas_with(struct redis_server *primary, long long offset) {
   int count = 0;
-  const char *line = redis_text(primary, "INFO replication");
-  for (; (line = strstr(line, "slave")) != NULL; line++) {
-    unsigned number;
-    const char *has = strstr(line, ",offset=");
-    if (sscanf(line, "slave%u:", &number) == 1 && has != NULL) count += strtoll(has + 8, NULL, 10) >= offset;
+  const char *of_replica = redis_text(primary, "INFO replication");
+  while ((of_replica = strstr(of_replica, ",offset=")) != NULL) {
+    of_replica += strlen(",offset=");
+    count += strtoll(of_replica, NULL, 10) >= offset;
   }
   return count;
 }
